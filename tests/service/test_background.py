@@ -60,19 +60,19 @@ def test_work_that_fails_is_tried_again(logged: list[EventDict]) -> None:
     errors: list[Exception] = [
         StorageError("away"), SnapshotMissingError("none"), ZeroDivisionError("of a reader"),
     ]  # fmt: skip
-    told: list[list[Degradation]] = []
+    reported: list[list[Degradation]] = []
 
     def work() -> None:
-        told.append(repeating.degradations())
-        if len(told) <= len(errors):
-            raise errors[len(told) - 1]
+        reported.append(repeating.degradations())
+        if len(reported) <= len(errors):
+            raise errors[len(reported) - 1]
 
     repeating = RepeatedTask(
         work, every_s=0.001, failure=DEFAULTS, failures={StorageError: AWAY, EncoderError: AWAY}
     )
     with repeating:
-        soon(lambda: len(told) > 5)
-    assert [[], [AWAY], [DEFAULTS], [DEFAULTS], [], []] == told[:6]
+        soon(lambda: len(reported) > 5)
+    assert [[], [AWAY], [DEFAULTS], [DEFAULTS], [], []] == reported[:6]
     assert ["failed", "failed", "failed", "works_again"] == [line["event"] for line in ours(logged)]
     assert ["warning", "warning", "error", "info"] == [line["log_level"] for line in ours(logged)]
     assert "of a reader" not in str(logged)

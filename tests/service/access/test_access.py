@@ -179,17 +179,17 @@ def test_no_spelling_of_a_path_reaches_a_route_past_its_scope(
         for spelling, spelt in SPELLINGS.items():
             some = scopes if whole or spelling == "plain" else (next(in_turn),)
             own |= {"HEAD"} if "GET" in own else set()
-            asked = [(method, scope) for method in sorted(own) for scope in some]
+            requests = [(method, scope) for method in sorted(own) for scope in some]
             # A root path changes the path looked up for all methods alike, so a path's own methods will do.
             if whole:
-                asked += [(method, scope) for method in sorted(taken - own) for scope in scopes]
-                asked += [(method, Scope.INGEST) for method in NO_ROUTES]
+                requests += [(method, scope) for method in sorted(taken - own) for scope in scopes]
+                requests += [(method, Scope.INGEST) for method in NO_ROUTES]
             elif not root_path:
-                asked += [next(others), next(no_routes)]
+                requests += [next(others), next(no_routes)]
             # With a query, because the page at "/" requires less without one.
             target = spelt(concrete(path))
             target += "" if "?" in target else "?text=x"
-            for method, scope in asked:
+            for method, scope in requests:
                 status, reached = service.ask(method, target, scope)
                 case = (root_path, path, spelling, method, scope, status)
                 assert status in {REACHED, 400, 401, 403, 404, 405}, case
@@ -214,11 +214,11 @@ def test_a_route_asks_for_the_scope_it_declares(swept: Callable[[str], Swept], r
             # Without a query, the page shows only what everyone may see.
             needed = policy.scope if policy.without_query is None else policy.without_query.scope
             for scope in (None, *Scope):
-                for asked in (method, "HEAD") if method == "GET" else (method,):
-                    status, _ = service.ask(asked, target, scope)
+                for requested in (method, "HEAD") if method == "GET" else (method,):
+                    status, _ = service.ask(requested, target, scope)
                     reaches = allowed(needed, scope)
-                    assert reaches == (status == REACHED), (asked, target, scope, status)
-                    assert reaches or status in {401, 403}, (asked, target, scope, status)
+                    assert reaches == (status == REACHED), (requested, target, scope, status)
+                    assert reaches or status in {401, 403}, (requested, target, scope, status)
 
 
 def test_a_path_with_a_control_character_is_refused(swept: Callable[[str], Swept]) -> None:

@@ -161,12 +161,12 @@ def run(*arguments: str | Path, status: int = 0) -> tuple[str, str]:
 
 def test_the_commands_make_list_and_revoke(tmp_path: Path) -> None:
     """`create` prints the token once, `list` shows the key, `renew` extends it, and `revoke` ends it."""
-    printed, told = run(
+    printed, notes = run(
         "keys", "create", "my [bold]app", "--scope", "ingest", "--expires-days", "2", "--data", tmp_path
     )
     token = printed.strip()
     assert re.fullmatch(r"akin_\w{10}_[\w-]{43}", token)
-    assert token not in told
+    assert token not in notes
     listed, _ = run("keys", "list", "--data", tmp_path)
     assert re.search(r"my \[bold\]app.+ingest.+usable", listed)
     assert token.split("_", 2)[2] not in listed

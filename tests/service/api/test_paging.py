@@ -64,8 +64,8 @@ def pages(client: TestClient, body: dict[str, Any], limits: Iterator[int]) -> It
     """Yield the ids of each page up to the end of the list."""
     cursor = None
     for limit in limits:
-        asked = {**body, "limit": limit, "include": []}
-        page = answer(client, {**asked, **({"cursor": cursor} if cursor else {})})
+        request = {**body, "limit": limit, "include": []}
+        page = answer(client, {**request, **({"cursor": cursor} if cursor else {})})
         yield [result["paper"]["id"] for result in page["results"]]
         cursor = page["next_cursor"]
         if cursor is None:
@@ -183,10 +183,10 @@ def test_papers_that_are_what_was_pasted_are_not_counted(client: TestClient) -> 
 @pytest.mark.parametrize("depth", [625])
 def test_scores_descend_within_a_stretch_and_may_rise_after_it(client: TestClient, depth: int) -> None:
     """In pages of a hundred, scores descend within windows of 625 papers and rise after some of them."""
-    asked = {**BODY, "limit": 100, "include": []}
+    request = {**BODY, "limit": 100, "include": []}
     scores, cursor = [], None
     while cursor or not scores:
-        page = answer(client, {**asked, **({"cursor": cursor} if cursor else {})})
+        page = answer(client, {**request, **({"cursor": cursor} if cursor else {})})
         scores += [result["score"] for result in page["results"]]
         cursor = page["next_cursor"]
     for start in range(0, len(scores), depth):
@@ -200,8 +200,8 @@ def test_a_cursor_outlives_a_restart(client: TestClient, many_data: Path) -> Non
     first = answer(client, BODY)
     body = {**BODY, "cursor": first["next_cursor"]}
     with opened(many_data) as other:
-        for asked in (BODY, body):
-            contents = {timeless(service.post("/v1/search", json=asked)) for service in (client, other)}
+        for request in (BODY, body):
+            contents = {timeless(service.post("/v1/search", json=request)) for service in (client, other)}
             assert 1 == len(contents)
     assert first["results"] != answer(client, body)["results"]
 

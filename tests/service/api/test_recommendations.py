@@ -96,9 +96,9 @@ def by_seed(result: dict[str, Any]) -> dict[tuple[int | None, bool], float]:
 
 def test_omitted_alignments_count_for_their_seeds(client: TestClient) -> None:
     """However few alignments are listed, their weights and the omitted sums are the same for each seed."""
-    asked: Any = {"negatives": by_id("demo:p05-m05"), "strategy": "all"}
-    whole = recommend(client, *MIXED, **asked, max_alignments=64)["results"][0]
-    few = recommend(client, *MIXED, **asked, max_alignments=3)["results"][0]
+    options: Any = {"negatives": by_id("demo:p05-m05"), "strategy": "all"}
+    whole = recommend(client, *MIXED, **options, max_alignments=64)["results"][0]
+    few = recommend(client, *MIXED, **options, max_alignments=3)["results"][0]
     assert 5 == len(by_seed(whole))
     assert by_seed(whole) == pytest.approx(by_seed(few), abs=1e-9)
     assert sum(each["count"] for each in few["omitted"]) > sum(each["count"] for each in whole["omitted"])
@@ -266,10 +266,10 @@ def test_an_empty_page_after_the_last_says_that_the_list_has_ended(hashed_data: 
     with client_of(hashed_data, device="cpu", candidates=20) as client:
         own = client.get(f"/v1/papers/{ids[0]}").json()["paper"]
         pasted = {"title": own["title"], "abstract": own["abstract"]}
-        asked: dict[str, Any] = {"words": 0, "filters": {"ids": ids}, "limit": 4}
+        options: dict[str, Any] = {"words": 0, "filters": {"ids": ids}, "limit": 4}
         answers, cursor = [], {}
         while cursor != {"cursor": None}:
-            answers.append(recommend(client, pasted, **asked, **cursor))
+            answers.append(recommend(client, pasted, **options, **cursor))
             cursor = {"cursor": answers[-1]["next_cursor"]}
     assert [4, 4, 4, 4, 4, 0] == [len(each["results"]) for each in answers]
     assert (20, "end_of_list") == (answers[-1]["total"], answers[-1]["reason"])
@@ -408,7 +408,7 @@ def test_a_contrast_of_a_seed_counts_among_the_negatives(client: TestClient) -> 
 
 
 @pytest.mark.parametrize("path", ["search", "recommendations"])
-def test_results_hold_what_was_asked_for(client: TestClient, path: str) -> None:
+def test_results_hold_the_parts_included(client: TestClient, path: str) -> None:
     """Only the included parts of results are filled; all of them without ``include``.
 
     Shared words are listed unless ``include`` is empty.

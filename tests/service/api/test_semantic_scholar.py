@@ -105,7 +105,7 @@ def test_names_of_no_paper_are_left_out_of_lists(scholar: SemanticScholar, clien
         scholar.get_recommended_papers_from_lists(["nobody", "DOI:10.1/none"], ["p9"])
 
 
-def test_a_hundred_recommendations_unless_told_otherwise(scholar: SemanticScholar) -> None:
+def test_a_hundred_recommendations_by_default(scholar: SemanticScholar) -> None:
     """The default is 100 recommendations and 500 the maximum; a small collection gives all papers."""
     assert 100 == len(scholar.get_recommended_papers("p7"))
     assert 149 == len(scholar.get_recommended_papers("p7", limit=500, pool_from="all-cs"))
@@ -140,7 +140,7 @@ def test_the_package_matches_a_title(scholar: SemanticScholar, client: TestClien
         scholar.search_paper("zzzz qqqq", match_title=True)
 
 
-def test_only_the_fields_asked_for(client: TestClient) -> None:
+def test_only_the_requested_fields(client: TestClient) -> None:
     """Papers have the requested fields and paperId, or paperId and title by default."""
     by_default = client.get("/graph/v1/paper/p7").json()
     assert {"paperId", "title"} == by_default.keys()

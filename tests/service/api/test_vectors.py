@@ -76,7 +76,7 @@ def test_pasted_papers_have_the_vectors_they_would_be_indexed_with(
 
 
 @pytest.mark.parametrize(
-    ("body", "told"),
+    ("body", "message"),
     [
         ({"papers": []}, "papers"),
         ({"papers": [{"abstract": "It rains."}] * 33}, "papers"),
@@ -85,11 +85,11 @@ def test_pasted_papers_have_the_vectors_they_would_be_indexed_with(
     ],
 )
 def test_what_is_too_much_or_of_another_shape_is_refused(
-    sentence_client: TestClient, body: dict[str, Any], told: str
+    sentence_client: TestClient, body: dict[str, Any], message: str
 ) -> None:
     """Too many papers and malformed bodies get 422 with the name of the field."""
     response = sentence_client.post("/v1/embed", json=body)
-    assert (422, True) == (response.status_code, told in response.text)
+    assert (422, True) == (response.status_code, message in response.text)
 
 
 def test_unknown_papers_and_ids_with_slashes(

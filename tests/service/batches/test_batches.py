@@ -185,8 +185,8 @@ def test_recommendations_are_answered_each_as_alone(client: TestClient) -> None:
         {"seeds": IDS[2:6], "strategy": "all", "filters": {"year_from": 2020}},
         {"seeds": ["nobody"]},
     ]
-    asked = [bodies[0] | {"name": "ada"}, *bodies[1:]]
-    path = client.post("/v1/batches", json={"recommendations": asked}).headers["Location"]
+    queries = [bodies[0] | {"name": "ada"}, *bodies[1:]]
+    path = client.post("/v1/batches", json={"recommendations": queries}).headers["Location"]
     assert (3, 0) == tuple(finished(client, path)[name] for name in ("done", "problems"))
     for number, (line, body) in enumerate(zip(lines(client, path), bodies, strict=True)):
         assert (number, None) == (line.pop("seed"), line.pop("paper_id"))
@@ -211,7 +211,7 @@ def test_profiles_share_everything_else(client: TestClient) -> None:
 
 
 @pytest.mark.parametrize(
-    ("body", "told"),
+    ("body", "message"),
     [
         ({"recommendations": [{"seeds": [IDS[0]] * 400}] * 501}, "more than 200000"),
         (
@@ -244,10 +244,10 @@ def test_profiles_share_everything_else(client: TestClient) -> None:
         ),
     ],
 )
-def test_what_is_too_much_is_refused(client: TestClient, body: dict[str, Any], told: str) -> None:
+def test_what_is_too_much_is_refused(client: TestClient, body: dict[str, Any], message: str) -> None:
     """A batch that is too large or contradictory is refused."""
     response = client.post("/v1/batches", json=body)
-    assert (422, True) == (response.status_code, told in response.text)
+    assert (422, True) == (response.status_code, message in response.text)
 
 
 REVIEWERS = [
@@ -281,7 +281,7 @@ def test_a_match_is_answered_a_submission_at_a_time(client: TestClient) -> None:
     assert {20, 19} == {len(line["match"]["profiles"]) for line in results[:56]}
 
 
-def test_a_match_tells_as_many_reasons_as_are_asked_for(client: TestClient) -> None:
+def test_a_match_gives_as_many_reasons_as_requested(client: TestClient) -> None:
     """A match in several chunks has the requested reasons, and uses saved profiles by name."""
     kept = {"papers": IDS[5:9], "conflicts": [IDS[0]]}
     assert 201 == client.put("/v1/profiles/mine", json=kept).status_code
@@ -299,8 +299,8 @@ def test_a_match_tells_as_many_reasons_as_are_asked_for(client: TestClient) -> N
         alone = {**match, "submissions": [{"paper_id": IDS[number]}], "reasons": 5}
         (expected,) = client.post("/v1/match", json=alone).json()["submissions"]
         assert {**expected, "submission": number} == results[number]["match"]
-    told = [{each["profile"] for each in line["match"]["profiles"]} for line in results]
-    assert ["mine" in each for each in told] == [False, *[True] * 11]
+    names = [{each["profile"] for each in line["match"]["profiles"]} for line in results]
+    assert ["mine" in each for each in names] == [False, *[True] * 11]
 
 
 def test_a_match_as_tables(client: TestClient) -> None:
@@ -316,15 +316,15 @@ def test_a_match_as_tables(client: TestClient) -> None:
     assert ["1", "2", "", "1", "2"] == [row["rank"] for row in rows]
     assert ("'=nobody()", "") == (rows[2]["query_id"], rows[2]["profile"])
     assert rows[2]["problem"]
-    told = [each for profiles in results for each in profiles]
+    matched = [each for profiles in results for each in profiles]
     parquet = pq.read_table(
         io.BytesIO(client.get(f"{path}/results", headers={"Accept": PARQUET}).content)
     ).to_pylist()
     for table in (rows, parquet):
         found = [row for row in table if row["profile"]]
-        assert [each["profile"] for each in told] == [row["profile"] for row in found]
-        assert [each["affinity"] for each in told] == [float(row["affinity"]) for row in found]
-        assert [each["papers"] for each in told] == [int(row["papers"]) for row in found]
+        assert [each["profile"] for each in matched] == [row["profile"] for row in found]
+        assert [each["affinity"] for each in matched] == [float(row["affinity"]) for row in found]
+        assert [each["papers"] for each in matched] == [int(row["papers"]) for row in found]
     none = client.get(f"{path}/results?start=3", headers={"Accept": PARQUET}).content
     assert (list(parquet[0]), 0) == ((empty := pq.read_table(io.BytesIO(none))).column_names, len(empty))
 
@@ -364,11 +364,11 @@ def test_results_as_tables(client: TestClient) -> None:
     assert sorted({int(row["seed"]) for row in rows}) == list(range(71))
     assert ("'=nobody()", "") == (rows[-1]["query_id"], rows[-1]["id"])
     assert rows[-1]["problem"].startswith("No paper of this collection")
-    told = [each["strength"] for line in lines(client, path)[:70] for each in line["results"]]
+    strengths = [each["strength"] for line in lines(client, path)[:70] for each in line["results"]]
     typed = pq.read_table(io.BytesIO(tables[PARQUET, 0].content))
     assert pa.float64() == typed.schema.field("nearer_than").type
     for table in (rows, typed.to_pylist()):
-        assert [(each["label"], each["nearer_than"]) for each in told] == [
+        assert [(each["label"], each["nearer_than"]) for each in strengths] == [
             (row["strength"], float(row["nearer_than"])) for row in table[:-1]
         ]
         assert not table[-1]["strength"]
@@ -399,8 +399,8 @@ def test_an_unfinished_batch_can_be_cancelled(data: Path, monkeypatch: pytest.Mo
     with batching(data, timings=PATIENT) as client:
         path = client.post("/v1/batches", json={"seeds": IDS}).headers["Location"]
         unfinished = client.get(f"{path}/results", headers={"Accept": PARQUET})
-        told = (unfinished.status_code, unfinished.json()["type"])
-        assert (409, "urn:akin:problem:batch-unfinished") == told
+        problem = (unfinished.status_code, unfinished.json()["type"])
+        assert (409, "urn:akin:problem:batch-unfinished") == problem
         assert 204 == client.delete(path).status_code
         for gone in (client.get(path), client.get(f"{path}/results"), client.delete(path)):
             assert (404, "urn:akin:problem:batch-not-found") == (gone.status_code, gone.json()["type"])
@@ -444,8 +444,8 @@ def test_a_batch_is_its_callers(data: Path) -> None:
         path = started.headers["Location"]
         for token, status in ((other, 404), (admin, 200), (mine, 200)):
             headers = {"x-api-key": token}
-            asked = [client.get(path, headers=headers), client.get(f"{path}/results", headers=headers)]
-            assert [status, status] == [answer.status_code for answer in asked]
+            answers = [client.get(path, headers=headers), client.get(f"{path}/results", headers=headers)]
+            assert [status, status] == [answer.status_code for answer in answers]
         assert 404 == client.delete(path, headers={"x-api-key": other}).status_code
         finished(client, path, headers={"x-api-key": mine})
         assert 204 == client.delete(path, headers={"x-api-key": mine}).status_code
@@ -523,8 +523,8 @@ def test_old_batches_that_cannot_be_removed_hold_up_no_new_ones(
         path = client.post("/v1/batches", json={"seeds": IDS[:3], "limit": 1}).headers["Location"]
         assert "done" == finished(client, path)["state"]
     assert [2 * 24 * 3600] == tried
-    told = [(each["event"], each["error"]) for each in logged if "error" in each]
-    assert [("old_batches_not_removed", "the disk is full")] == told
+    errors = [(each["event"], each["error"]) for each in logged if "error" in each]
+    assert [("old_batches_not_removed", "the disk is full")] == errors
 
 
 def test_old_batches_are_removed_some_at_a_time(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -28,8 +28,8 @@ BATCHES: dict[str, dict[str, Any]] = {
 def job_of(body: dict[str, Any]) -> NewJob:
     """Return the job of a batch that is given by its body."""
     shape: type[SeedsBatchIn | ProfilesBatchIn] = SeedsBatchIn if "seeds" in body else ProfilesBatchIn
-    asked = shape.model_validate(body)
-    content = asked.to_content({}) if isinstance(asked, ProfilesBatchIn) else asked.to_content()
+    batch = shape.model_validate(body)
+    content = batch.to_content({}) if isinstance(batch, ProfilesBatchIn) else batch.to_content()
     return new_job(content, owner="me", idempotency_key=None, body_hash="", generation="000001")
 
 

@@ -320,8 +320,8 @@ def test_what_the_jobs_of_an_owner_hold_is_limited(jobs: Jobs) -> None:
         chunk = jobs.claim()
         assert chunk is not None
         assert jobs.finish(chunk, bytes(n_bytes), n_problems=0)
-    told = f"hold 3 MiB, and those of one caller may hold 2 MiB; .*DELETE.*finished: {job.id}.* 3 days"
-    with pytest.raises(RateLimitedError, match=told) as caught:
+    message = f"hold 3 MiB, and those of one caller may hold 2 MiB; .*DELETE.*finished: {job.id}.* 3 days"
+    with pytest.raises(RateLimitedError, match=message) as caught:
         sent(1)
     assert 3_600 == caught.value.retry_after_s
     assert job.id == sent(1, 1, key="k").id

@@ -125,7 +125,7 @@ def test_pages_fit_together_whichever_of_them_are_kept(hashed_data: Path) -> Non
         assert not set(ids[0]) & {result["paper"]["id"] for result in first["results"]}
 
 
-def test_what_is_told_beside_the_answer_stays(hashed_data: Path) -> None:
+def test_headers_of_a_cached_answer_stay(hashed_data: Path) -> None:
     """A cached answer gets its own request id and its Vary header; files are unaffected."""
     with service(hashed_data) as client:
         answers = [client.post("/v1/search", json=QUESTIONS[0][1]) for _ in range(2)]
@@ -221,7 +221,7 @@ def test_what_decides_the_vectors_decides_the_name(hashing: Encoder) -> None:
     cache, paper = Cache(memory_mib=1), split("T", "We study rivers. They flood.")
     other_title, other_cut = split("U", paper.abstract), split("T", [paper.abstract])
     plain = annotated(hashing)
-    for annotator, device, asked in (
+    for annotator, device, each in (
         (plain, "cpu", paper),
         (plain, "cuda", paper),
         (Annotator(hashing, tagger=KeywordTagger("other")), "cpu", paper),
@@ -229,7 +229,7 @@ def test_what_decides_the_vectors_decides_the_name(hashing: Encoder) -> None:
         (plain, "cpu", other_cut),
     ):
         before = cache.stats().memory_values
-        CachedAnnotator(annotator, cache, device=device).annotate([asked])
+        CachedAnnotator(annotator, cache, device=device).annotate([each])
         assert before + 1 == cache.stats().memory_values
     CachedAnnotator(plain, cache, device="cpu").annotate([paper])
     assert 5 == cache.stats().memory_values

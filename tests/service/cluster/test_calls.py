@@ -36,7 +36,7 @@ def test_calls_that_nobody_waits_for_are_cancelled(
     shards = shards_of(tmp_path)
     generation = shards.serve(manifest)
     may_end = Event()
-    ray.shards[1].answer = lambda asked: may_end.wait(20) and asked
+    ray.shards[1].answer = lambda request: may_end.wait(20) and request
 
     def searched() -> None:
         set_deadline(Deadline(0.3))
@@ -74,7 +74,7 @@ def test_an_error_that_nobody_foresaw_takes_no_shard_away(
     shards.close()
 
 
-def test_why_a_shard_cannot_start_is_told(ray: PretendedRay) -> None:
+def test_why_a_shard_cannot_start_is_reported(ray: PretendedRay) -> None:
     """The error for a shard that cannot start has the last line of Ray's, which is the reason."""
     error = ActorDiedError("The actor died ...\n  File ...\nModuleNotFoundError: No module named 'service'")
     error.actor_init_failed = True
@@ -86,15 +86,15 @@ def test_why_a_shard_cannot_start_is_told(ray: PretendedRay) -> None:
         result_of(ray, ref)
 
 
-def test_where_no_other_process_is_left_an_error_is_told(
+def test_where_no_other_process_is_left_an_error_is_raised(
     ray: PretendedRay, tmp_path: Path, manifest: Manifest
 ) -> None:
     """Without another replica an unexpected error fails the request; an error of ours is raised unchanged."""
     shards = shards_of(tmp_path, n_shards=1)
     generation = shards.serve(manifest)
-    for error, told in ((KeyError("a"), InternalError), (DeviceFullError("full"), DeviceFullError)):
+    for error, raised in ((KeyError("a"), InternalError), (DeviceFullError("full"), DeviceFullError)):
         ray.shards[0].answer = failing(error)
-        with pytest.raises(told):
+        with pytest.raises(raised):
             shards.call("search", generation, {0: "a"})
     assert not shards.away(generation)
     shards.close()

@@ -107,14 +107,14 @@ def queries(engine: SearchEngine) -> dict[str, SearchQuery]:
     }
 
 
-def told(answer: SearchAnswer) -> SearchAnswer:
+def without_time(answer: SearchAnswer) -> SearchAnswer:
     """Return the answer without the time it took."""
     return replace(answer, took_ms=0.0)
 
 
 def same(one: SearchAnswer, other: SearchAnswer) -> bool:
     """Return whether two answers are equal to the bit, except for the time."""
-    return repr(told(one)) == repr(told(other))
+    return repr(without_time(one)) == repr(without_time(other))
 
 
 def test_the_cluster_answers_as_one_machine(here: SearchEngine, there: SearchEngine) -> None:
@@ -136,7 +136,7 @@ def test_sentences_are_found_on_the_cluster(here: SearchEngine, there: SearchEng
         assert answers[0] == answers[1]
 
 
-def test_a_killed_shard_is_told_and_comes_back(
+def test_a_killed_shard_is_reported_and_comes_back(
     here: SearchEngine, there: SearchEngine, shards: Shards
 ) -> None:
     """While a shard is dead, answers are those of a filter for the other papers, and state their share."""
@@ -265,7 +265,7 @@ def test_a_cluster_that_is_not_there_is_refused() -> None:
         expect_reachable("127.0.0.1:1")
 
 
-def test_models_that_do_not_load_on_the_cluster_are_told(
+def test_models_that_do_not_load_on_the_cluster_are_reported(
     ray_cluster: RayCluster, tmp_path: Path, hashing: Encoder
 ) -> None:
     """The error for models that do not load has the reason and where they must be."""

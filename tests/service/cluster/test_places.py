@@ -28,7 +28,7 @@ def test_replicas_are_on_different_machines(ray: PretendedRay, tmp_path: Path) -
     shards.close()
 
 
-def test_replicas_on_one_machine_are_told_and_move_apart(
+def test_replicas_on_one_machine_are_reported_and_move_apart(
     ray: PretendedRay, tmp_path: Path, manifest: Manifest
 ) -> None:
     """Two replicas on one machine are reported; the second moves to a machine that joins later."""
@@ -79,9 +79,11 @@ def test_no_process_moves_where_something_would_be_missing(
     shards.close()
 
 
-@pytest.mark.parametrize(("given", "n_told"), [({}, 1), ({"n_shards": 2}, 0), ({"n_shards": 3}, 1)], ids=str)
+@pytest.mark.parametrize(
+    ("given", "n_logged"), [({}, 1), ({"n_shards": 2}, 0), ({"n_shards": 3}, 1)], ids=str
+)
 def test_a_machine_that_joins_too_late_is_logged(
-    ray: PretendedRay, tmp_path: Path, manifest: Manifest, given: dict[str, int], n_told: int
+    ray: PretendedRay, tmp_path: Path, manifest: Manifest, given: dict[str, int], n_logged: int
 ) -> None:
     """A machine that joins too late to hold a shard is logged once, unless it is only a spare one."""
     shards = shards_of(tmp_path, **given)
@@ -93,7 +95,7 @@ def test_a_machine_that_joins_too_late_is_logged(
         ray.machines["c"] = {"CPU": 1.0}
         for _ in range(2):
             shards._look(first)
-    assert [["c"]] * n_told == [each["machines"] for each in logs]
+    assert [["c"]] * n_logged == [each["machines"] for each in logs]
     shards.close()
 
 

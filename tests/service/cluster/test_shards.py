@@ -160,7 +160,7 @@ def test_a_generation_is_served_as_soon_as_one_process_of_each_shard_has_it(
     shards.close()
 
 
-def test_only_what_is_away_is_told(ray: PretendedRay, tmp_path: Path, manifest: Manifest) -> None:
+def test_only_what_is_away_is_reported(ray: PretendedRay, tmp_path: Path, manifest: Manifest) -> None:
     """A process that is away is reported, with what that means; one that opens the next generation is not."""
     shards = shards_of(tmp_path, n_shards=1, n_replicas=2, answer_s=0.1)
     shards.serve(manifest)

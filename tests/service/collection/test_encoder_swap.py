@@ -125,7 +125,7 @@ def test_pasted_papers_are_read_by_the_encoder_of_what_answers(data: Path, encod
         soon(lambda: ready(client)["degraded"] == [])
 
 
-def test_a_service_told_of_another_encoder_keeps_the_old_generation(
+def test_a_service_set_to_another_encoder_keeps_the_old_generation(
     data: Path, encoders: tuple[str, str]
 ) -> None:
     """If AKIN_ENCODER names the old encoder, the old generation keeps answering and /readyz says why."""
@@ -139,8 +139,8 @@ def test_a_service_told_of_another_encoder_keeps_the_old_generation(
         assert first == found(client, {"query": PASTED, "limit": 10})
         client.post("/v1/papers", json={"papers": [{"id": "new", "title": "New", "abstract": "A new one."}]})
         soon(lambda: len(ready(client)["degraded"]) == 2)
-        told = {each["part"]: each["remedy"] for each in ready(client)["degraded"]}
-        assert "unset AKIN_ENCODER" in told["writes"]
+        remedies = {each["part"]: each["remedy"] for each in ready(client)["degraded"]}
+        assert "unset AKIN_ENCODER" in remedies["writes"]
         assert "akin_failed_swaps_total 1.0" in client.get("/metrics").text
         assert "akin_pending_changes 1.0" in client.get("/metrics").text
         swap(data, encoders[0])

@@ -324,8 +324,8 @@ def test_searches_go_on_while_the_catalog_is_locked(data: Path) -> None:
             other.execute("BEGIN IMMEDIATE")
             papers = [{**WHALES, "id": f"w{number}"} for number in range(n_writes)]
             for paper in papers:
-                asked = threads.submit(client.post, "/v1/papers", json={"papers": [paper]})
-                asked.add_done_callback(lambda done: answered.append(done.result().status_code))
+                addition = threads.submit(client.post, "/v1/papers", json={"papers": [paper]})
+                addition.add_done_callback(lambda done: answered.append(done.result().status_code))
             soon(lambda: n_waiting(client) == (N_STORING, 2, 0))
             assert 200 == client.post("/v1/search", json={"query": {"paper_id": "p5"}}).status_code
             assert [] == answered
@@ -397,7 +397,7 @@ def test_a_write_that_is_not_visible_in_time_is_stored(data: Path) -> None:
         soon(lambda: is_there(client, "w/1") and not is_there(client, "p1"))
 
 
-def test_a_service_keeps_as_many_generations_as_it_is_told(data: Path) -> None:
+def test_a_service_keeps_as_many_generations_as_its_setting_allows(data: Path) -> None:
     """Publishing removes no more generations than `AKIN_KEEP` allows."""
     with writing(data, keep=5) as client:
         for number in range(5):

@@ -105,14 +105,15 @@ def test_a_pasted_paper_is_compared_as_the_indexed_one(hashed_snapshot: Snapshot
 
 
 @pytest.mark.parametrize(
-    ("profiles", "told"), [({}, "There is no profile"), ({"a": ["no such"]}, "1 of 1 profiles have no paper")]
+    ("profiles", "message"),
+    [({}, "There is no profile"), ({"a": ["no such"]}, "1 of 1 profiles have no paper")],
 )
 def test_profiles_without_papers(
-    hashed_snapshot: Snapshot, profiles: Mapping[str, Sequence[str]], told: str
+    hashed_snapshot: Snapshot, profiles: Mapping[str, Sequence[str]], message: str
 ) -> None:
     """An error names the missing profiles or papers."""
     nearness = PaperDistances(hashed_snapshot)
-    with pytest.raises(InputError, match=told):
+    with pytest.raises(InputError, match=message):
         Affinities(nearness, _profiles(nearness, profiles))
 
 

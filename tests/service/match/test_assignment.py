@@ -39,7 +39,7 @@ def test_no_other_assignment_is_better(seed: int, per_submission: int, per_revie
     conflicts = generator.random((3, 4)) < 0.25
     possible = _every(affinities, ~conflicts, per_submission, per_reviewer)
 
-    def asked() -> Assignment:
+    def solved() -> Assignment:
         return assign(
             affinities,
             per_submission=per_submission,
@@ -50,9 +50,9 @@ def test_no_other_assignment_is_better(seed: int, per_submission: int, per_revie
 
     if not possible:
         with pytest.raises(InputError):
-            asked()
+            solved()
         return
-    found = asked()
+    found = solved()
     assert tuple(tuple(sorted(own)) for own in found.reviewers) in possible
     values = _given(affinities, found.reviewers)
     assert pytest.approx((sum(values), min(values))) == (found.total, found.least)
@@ -80,7 +80,7 @@ def test_each_reviewer_may_have_a_quota() -> None:
 
 
 @pytest.mark.parametrize(
-    ("per_submission", "per_reviewer", "told"),
+    ("per_submission", "per_reviewer", "message"),
     [
         (
             3,
@@ -90,9 +90,9 @@ def test_each_reviewer_may_have_a_quota() -> None:
         (2, 1, "2 submissions x 2 reviews are more than the 2 that the quotas of 2 reviewers allow"),
     ],
 )
-def test_what_is_short_is_said(per_submission: int, per_reviewer: int, told: str) -> None:
+def test_what_is_short_is_said(per_submission: int, per_reviewer: int, message: str) -> None:
     """If reviewers or quotas are too few, the error says how many."""
-    with pytest.raises(InputError, match=told):
+    with pytest.raises(InputError, match=message):
         assign(np.ones((2, 2)), per_submission=per_submission, per_reviewer=per_reviewer)
 
 
@@ -100,10 +100,10 @@ def test_conflicts_that_leave_too_few_together() -> None:
     """If conflicts leave two of three submissions with one reviewer of quota 1, the error names the two."""
     conflicts = np.array([[True, False], [False, True], [False, True]])
     options: dict[str, Any] = {"per_submission": 1, "per_reviewer": [1, 2], "conflicts": conflicts}
-    told = "No assignment keeps all quotas and conflicts: 2 of 3 submissions together have too few"
-    with pytest.raises(InputError, match=rf"{told} .*: number 1, number 2 \(from 0\)\. Raise"):
+    message = "No assignment keeps all quotas and conflicts: 2 of 3 submissions together have too few"
+    with pytest.raises(InputError, match=rf"{message} .*: number 1, number 2 \(from 0\)\. Raise"):
         assign(np.ones((3, 2)), **options)
-    with pytest.raises(InputError, match=rf"{told} .*: moss, bells\. Raise"):
+    with pytest.raises(InputError, match=rf"{message} .*: moss, bells\. Raise"):
         assign(np.ones((3, 2)), **options, names=["kelp", "moss", "bells"])
 
 
@@ -170,7 +170,7 @@ def test_few_pairs_weighed_find_what_all_do(
     """Any number of pairs weighed first gives an optimum; errors only mention quotas if higher ones help."""
     affinities, allowed, per_submission, quotas = program
 
-    def asked(quotas: np.ndarray) -> Assignment:
+    def solved(quotas: np.ndarray) -> Assignment:
         return assign(
             affinities,
             per_submission=per_submission,
@@ -185,13 +185,13 @@ def test_few_pairs_weighed_find_what_all_do(
     )
     if best is None:
         with pytest.raises(InputError) as refused:
-            asked(quotas)
+            solved(quotas)
         if "uota" in str(refused.value):
-            asked(np.full_like(quotas, len(affinities)))
+            solved(np.full_like(quotas, len(affinities)))
         else:
             assert (allowed.sum(axis=1) < per_submission).any()
         return
-    found = asked(quotas)
+    found = solved(quotas)
     assert all(per_submission == len(set(own)) for own in found.reviewers)
     assert all(allowed[row, list(own)].all() for row, own in enumerate(found.reviewers))
     loads = np.bincount(np.concatenate(found.reviewers), minlength=len(quotas))
@@ -218,7 +218,7 @@ def test_a_quota_above_the_number_of_submissions_is_no_bound(per_reviewer: int |
     assert ((0, 1), (0, 1), (0, 2)) == found.reviewers
 
 
-def test_affinities_that_cannot_be_weighed_are_told() -> None:
+def test_affinities_that_cannot_be_weighed_are_refused() -> None:
     """The solver treats 1e20 as infinity, so larger affinities raise an error instead of a wrong answer."""
     with pytest.raises(RuntimeError, match="found no assignment although one exists"):
         assign(np.array([[1e25, 2e25]]), per_submission=1, per_reviewer=1)

@@ -63,7 +63,7 @@ def test_an_entry_is_what_a_comparison_says(sentence_client: TestClient) -> None
     assert side["alignments"] == third["reasons"][0]["alignments"]
 
 
-def test_the_answer_is_as_long_as_asked(sentence_client: TestClient) -> None:
+def test_the_answer_is_as_long_as_requested(sentence_client: TestClient) -> None:
     """``limit`` bounds the profiles per submission, and ``reasons`` the papers per profile."""
     answer = matched(sentence_client, {"paper_id": SUBMISSION}, {"paper_id": OTHER}, limit=2, reasons=0)
     assert [2, 2] == [len(each["profiles"]) for each in answer["submissions"]]
@@ -73,24 +73,24 @@ def test_the_answer_is_as_long_as_asked(sentence_client: TestClient) -> None:
     assert first["affinity"] > matched(sentence_client)["submissions"][0]["profiles"][0]["affinity"]
 
 
-def test_what_is_not_told_is_in_the_rest(sentence_client: TestClient) -> None:
+def test_reasons_left_out_are_in_the_rest(sentence_client: TestClient) -> None:
     """The listed reasons and ``rest`` make the affinity, for any number of reasons."""
-    for asked in ({"reasons": 2, "nearest": 7}, {"reasons": 0}, {"reasons": 7, "nearest": 7, "limit": 3}):
-        (submission,) = matched(sentence_client, **asked)["submissions"]
+    for options in ({"reasons": 2, "nearest": 7}, {"reasons": 0}, {"reasons": 7, "nearest": 7, "limit": 3}):
+        (submission,) = matched(sentence_client, **options)["submissions"]
         for each in submission["profiles"]:
-            told = sum(reason["share"] * reason["score"] for reason in each["reasons"])
-            assert pytest.approx(each["affinity"]) == 1 + told + each["rest"]
+            explained = sum(reason["share"] * reason["score"] for reason in each["reasons"])
+            assert pytest.approx(each["affinity"]) == 1 + explained + each["rest"]
         (floods,) = [each for each in submission["profiles"] if each["profile"] == "floods"]
-        assert min(asked["reasons"], 7) == len(floods["reasons"])
-        assert (asked["reasons"] == 7) == (floods["rest"] == 0)
+        assert min(options["reasons"], 7) == len(floods["reasons"])
+        assert (options["reasons"] == 7) == (floods["rest"] == 0)
 
 
 def test_a_pasted_paper_is_its_own_copy(sentence_client: TestClient) -> None:
     """A pasted paper with the title of an indexed one is not compared with it, and has its conflicts."""
     paper = sentence_client.get("/v1/papers/demo:p03-m00").json()["paper"]
     pasted = {"title": paper["title"].upper(), "abstract": paper["abstract"] + " One sentence more."}
-    asked = {"paper_id": "demo:p03-m00"}, pasted
-    by_id, copied = matched(sentence_client, *asked, own_conflicts=False)["submissions"]
+    submissions = {"paper_id": "demo:p03-m00"}, pasted
+    by_id, copied = matched(sentence_client, *submissions, own_conflicts=False)["submissions"]
     (own,) = [each for each in copied["profiles"] if each["profile"] == "floods"]
     assert "demo:p03-m00" not in {each["paper"]["id"] for each in own["reasons"]}
     (same,) = [each for each in by_id["profiles"] if each["profile"] == "floods"]
@@ -109,12 +109,12 @@ def test_nobody_judges_their_own_work(sentence_client: TestClient) -> None:
         {"name": f"{last.upper()}, {first}", "papers": ["demo:p03-m02"]},
         {"name": "other", "papers": ["demo:p05-m04"]},
     ]
-    asked = {"profiles": profiles, "assign": {"per_submission": 1}}
+    options = {"profiles": profiles, "assign": {"per_submission": 1}}
     pasted = {"title": paper["title"], "abstract": paper["abstract"]}
     for given in ({"paper_id": SUBMISSION}, pasted):
-        (submission,) = matched(sentence_client, given, **asked)["submissions"]
+        (submission,) = matched(sentence_client, given, **options)["submissions"]
         assert [("other", True)] == [(each["profile"], each["assigned"]) for each in submission["profiles"]]
-    (submission,) = matched(sentence_client, **asked, own_conflicts=False)["submissions"]
+    (submission,) = matched(sentence_client, **options, own_conflicts=False)["submissions"]
     assert {each["name"] for each in profiles} == {each["profile"] for each in submission["profiles"]}
 
 
@@ -123,10 +123,10 @@ def test_authors_are_those_of_the_paper_with_the_title(sentence_client: TestClie
     paper = sentence_client.get(f"/v1/papers/{SUBMISSION}").json()["paper"]
     pasted = {"title": paper["title"].upper(), "abstract": "Rivers flood. We measure floods of rivers."}
     author = {"name": paper["authors"][0], "papers": ["demo:p03-m02"]}
-    asked = {"profiles": [author, {**PROFILES[2], "quota": 1}], "assign": {"per_submission": 1}}
-    (submission,) = matched(sentence_client, pasted, **asked)["submissions"]
+    options = {"profiles": [author, {**PROFILES[2], "quota": 1}], "assign": {"per_submission": 1}}
+    (submission,) = matched(sentence_client, pasted, **options)["submissions"]
     assert [("third", True)] == [(each["profile"], each["assigned"]) for each in submission["profiles"]]
-    (submission,) = matched(sentence_client, pasted, **asked, own_conflicts=False)["submissions"]
+    (submission,) = matched(sentence_client, pasted, **options, own_conflicts=False)["submissions"]
     assert 2 == len(submission["profiles"])
 
 
@@ -159,7 +159,7 @@ def test_profiles_have_names_that_can_be_read(sentence_client: TestClient, name:
     assert (422, True) == (response.status_code, "printable characters" in response.text)
 
 
-def test_conflicts_that_nobody_knows_are_told(sentence_client: TestClient) -> None:
+def test_conflicts_that_nobody_knows_are_reported(sentence_client: TestClient) -> None:
     """Unknown conflicts of a profile are listed with its unknown papers."""
     profiles = [{"name": "a", "papers": ["demo:p03-m01", "gone"], "conflicts": ["lost", "demo:p03-m07"]}]
     answer = matched(sentence_client, profiles=profiles)
@@ -183,7 +183,7 @@ def test_assignments_keep_quotas_and_conflicts(sentence_client: TestClient) -> N
 
 
 @pytest.mark.parametrize(
-    ("changed", "status", "told"),
+    ("changed", "status", "message"),
     [
         ({"submissions": [{"paper_id": "none"}]}, 404, "No paper"),
         ({"profiles": [{"name": "a", "papers": ["none"]}]}, 422, "profiles have no paper in this collection"),
@@ -196,15 +196,15 @@ def test_assignments_keep_quotas_and_conflicts(sentence_client: TestClient) -> N
     ],
 )
 def test_what_cannot_be_matched_is_refused(
-    sentence_client: TestClient, changed: dict[str, Any], status: int, told: str
+    sentence_client: TestClient, changed: dict[str, Any], status: int, message: str
 ) -> None:
     """A match that is impossible or too large gets an error that says why."""
     body = {"submissions": [{"paper_id": SUBMISSION}], "profiles": PROFILES, **changed}
     response = sentence_client.post("/v1/match", json=body)
-    assert (status, True) == (response.status_code, told in response.text), response.text
+    assert (status, True) == (response.status_code, message in response.text), response.text
 
 
-def test_what_takes_too_long_is_told_what_to_ask_instead(
+def test_what_takes_too_long_is_refused_with_a_remedy(
     tmp_path: Path, sentence_engine: SearchEngine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A match or comparison that takes too long gets 504 with a remedy that fits its request."""
@@ -217,7 +217,7 @@ def test_what_takes_too_long_is_told_what_to_ask_instead(
     monkeypatch.setattr("service.api.routes.match.side_by_side", for_ever)
     one, other = {"paper_id": SUBMISSION}, {"paper_id": OTHER}
     with client_of(tmp_path, sentence_engine, deadline_ms=300) as client:
-        for path, body, told in (
+        for path, body, remedy in (
             (
                 "match",
                 {"submissions": [one], "profiles": PROFILES},
@@ -227,7 +227,7 @@ def test_what_takes_too_long_is_told_what_to_ask_instead(
         ):
             answer = client.post(f"/v1/{path}", json=body)
             assert 504 == answer.status_code
-            assert told in answer.json()["detail"]
+            assert remedy in answer.json()["detail"]
             assert "scorer" not in answer.json()["detail"]
         batch = client.post(
             "/v1/batches", json={"match": {"submissions": [one], "profiles": PROFILES}}

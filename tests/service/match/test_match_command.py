@@ -179,11 +179,11 @@ def test_a_match_that_fails_leaves_all_as_it_was(
 def test_two_matches_do_not_write_into_one_folder(files: Path, tmp_path: Path) -> None:
     """A second match into the same folder is refused with the folder's name and the remedy."""
     with folder_lock(tmp_path):
-        told = run(
+        printed = run(
             "match", files / "submissions.jsonl", files / "profiles", "--out", tmp_path, *OPTIONS, status=1
         )
-    assert f"{tmp_path}: another akin match is writing into this folder; wait for it" in flat(told)
-    assert "--out" in flat(told)
+    assert f"{tmp_path}: another akin match is writing into this folder; wait for it" in flat(printed)
+    assert "--out" in flat(printed)
     assert [] == _names(tmp_path)
 
 
@@ -192,8 +192,10 @@ def test_two_matches_do_not_write_into_one_folder(files: Path, tmp_path: Path) -
 )
 def test_numbers_have_a_maximum(files: Path, tmp_path: Path, option: tuple[str, str]) -> None:
     """A number that is too large is an error of its option."""
-    told = run("match", files / "submissions.jsonl", files / "profiles", "--out", tmp_path, *option, status=2)
-    assert f"Invalid value for '{option[0]}'" in told
+    printed = run(
+        "match", files / "submissions.jsonl", files / "profiles", "--out", tmp_path, *option, status=2
+    )
+    assert f"Invalid value for '{option[0]}'" in printed
 
 
 def test_sentences_are_those_given(files: Path, tmp_path: Path) -> None:
@@ -213,7 +215,7 @@ def test_sentences_are_those_given(files: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("given", "told"),
+    ("given", "message"),
     [
         (("--quota", "4"), "so --quota would have no effect; add --reviewers"),
         (("--quotas", "none.csv", "--aim", "worst"), "so --quotas, --aim would have no effect; add"),
@@ -221,15 +223,15 @@ def test_sentences_are_those_given(files: Path, tmp_path: Path) -> None:
     ],
 )
 def test_options_that_would_not_count_are_refused(
-    files: Path, tmp_path: Path, given: tuple[str, ...], told: str
+    files: Path, tmp_path: Path, given: tuple[str, ...], message: str
 ) -> None:
     """Quotas and an aim without an assignment, and a corpus beside a folder of profiles, are errors."""
     out = tmp_path / "out"
     shown = run("match", files / "submissions.jsonl", files / "profiles", "--out", out, *given, status=1)
-    assert told in flat(shown)
+    assert message in flat(shown)
 
 
-def test_what_was_read_is_told(files: Path, tmp_path: Path) -> None:
+def test_what_was_read_is_reported(files: Path, tmp_path: Path) -> None:
     """A broken submission, papers without a year and a line taken for a header are reported."""
     text = (files / "submissions.jsonl").read_text()
     (tmp_path / "submissions.jsonl").write_text(text + '{"id": "x", "title": "X", "abstract": ""}\n')
@@ -240,13 +242,13 @@ def test_what_was_read_is_told(files: Path, tmp_path: Path) -> None:
         text = "".join(json.dumps(paper) + "\n" for paper in papers[number:])
         (tmp_path / "profiles" / path.name).write_text(text)
     (tmp_path / "conflicts.csv").write_text("paper,person\n")
-    told = run(
+    printed = run(
         "match", tmp_path / "submissions.jsonl", tmp_path / "profiles", "--out", tmp_path / "out",
         "--conflicts", tmp_path / "conflicts.csv", "--since", "2019", "--encoder", "hashing",
     )  # fmt: skip
-    assert f"{tmp_path}/conflicts.csv:1: read as a header: paper, person" in flat(told)
-    assert "Papers left out because they have no year 1 Conflicts" in flat(told)
-    assert "Submissions left out, unreadable or without abstract 1 Reviewers" in flat(told)
+    assert f"{tmp_path}/conflicts.csv:1: read as a header: paper, person" in flat(printed)
+    assert "Papers left out because they have no year 1 Conflicts" in flat(printed)
+    assert "Submissions left out, unreadable or without abstract 1 Reviewers" in flat(printed)
     shown = (tmp_path / "out/report.html").read_text(encoding="utf-8")
     assert "could not be read or have no abstract: 1." in shown
     assert "because they have no year: 1." in shown
@@ -259,33 +261,33 @@ def test_a_document_encoder_is_refused_at_once(
     whole = annotated(Whole(load_encoder("hashing")))
     monkeypatch.setattr(match, "load_annotator", lambda *_, **__: whole)
     out = tmp_path / "out"
-    told = run("match", files / "submissions.jsonl", files / "profiles", "--out", out, status=1)
-    assert "sentence by sentence" in flat(told)
-    assert "--encoder minilm" in told
+    printed = run("match", files / "submissions.jsonl", files / "profiles", "--out", out, status=1)
+    assert "sentence by sentence" in flat(printed)
+    assert "--encoder minilm" in printed
     assert not out.exists()
 
 
 def test_what_cannot_be_done_is_said(files: Path, tmp_path: Path, hashed_data: Path) -> None:
     """Too few reviewers, missing profiles and a collection in the folder are clear errors."""
-    told = run(
+    printed = run(
         "match", files / "submissions.jsonl", files / "profiles", "--out", tmp_path / "a",
         "--encoder", "hashing", "--reviewers", "3", "--quota", "1", status=1,
     )  # fmt: skip
-    assert "4 submissions x 3 reviews are more than the 5" in flat(told)
+    assert "4 submissions x 3 reviews are more than the 5" in flat(printed)
     assert ["collection"] == _names(tmp_path / "a")
-    told = run(
+    printed = run(
         "match", files / "submissions.jsonl", files / "profiles", "--out", tmp_path / "a",
         "--encoder", "hashing", "--reviewers", "6", status=1,
     )  # fmt: skip
-    assert "4 of 4 submissions have fewer than 6 reviewers without a conflict: demo:p00-m00," in flat(told)
+    assert "4 of 4 submissions have fewer than 6 reviewers without a conflict: demo:p00-m00," in flat(printed)
     problems = [path.name.removesuffix(".jsonl") for path in (files / "profiles").iterdir()]
     pairs = [f"demo:p0{number}-m00,{each}" for number in (1, 2) for each in problems if each[:3] != "p00"]
     (tmp_path / "pairs.csv").write_text("\n".join(pairs))
-    told = run(
+    printed = run(
         "match", files / "submissions.jsonl", files / "profiles", "--out", tmp_path / "a", "--encoder",
         "hashing", "--reviewers", "1", "--quota", "1", "--conflicts", tmp_path / "pairs.csv", status=1,
     )  # fmt: skip
-    assert "without a conflict: demo:p01-m00, demo:p02-m00. Raise the quota" in flat(told)
+    assert "without a conflict: demo:p01-m00, demo:p02-m00. Raise the quota" in flat(printed)
     assert "akin match SUBMISSIONS PROFILES" in flat(run("match", files, "--out", tmp_path / "b", status=1))
     (tmp_path / "c").mkdir()
     (tmp_path / "c/collection").symlink_to(hashed_data)

@@ -29,13 +29,13 @@ def _profiles(nearness: PaperDistances, profiles: Mapping[str, Sequence[str]]) -
 class _Watched(Affinities):
     """Affinities that count the submissions computed, and are interrupted after ``most``."""
 
-    asked: int = 0
+    n_computed: int = 0
     most: int = 10_000
 
     def of(self, submissions, among=None):  # type: ignore[no-untyped-def]  # as the method it watches
-        if self.asked + len(submissions) > self.most:
+        if self.n_computed + len(submissions) > self.most:
             raise KeyboardInterrupt
-        self.asked += len(submissions)
+        self.n_computed += len(submissions)
         return super().of(submissions, among)
 
 
@@ -66,12 +66,12 @@ def test_an_interrupted_run_goes_on(nearness: PaperDistances, tmp_path: Path) ->
     stopped.most = 3
     with pytest.raises(KeyboardInterrupt):
         _matrix(nearness, stopped, tmp_path)
-    assert 2 == stopped.asked
+    assert 2 == stopped.n_computed
     assert (expected == _matrix(nearness, going_on, tmp_path)).all()
-    assert 2 == going_on.asked
+    assert 2 == going_on.n_computed
     again = _Watched(nearness, _profiles(nearness, PROFILES))
     assert (expected == _matrix(nearness, again, tmp_path)).all()
-    assert 0 == again.asked
+    assert 0 == again.n_computed
 
 
 def test_a_row_that_was_cut_short_and_a_damaged_file_are_computed_anew(
@@ -85,10 +85,10 @@ def test_a_row_that_was_cut_short_and_a_damaged_file_are_computed_anew(
     rows.flush()
     watched = _Watched(nearness, _profiles(nearness, PROFILES))
     assert (expected == _matrix(nearness, watched, tmp_path)).all()
-    assert 1 == watched.asked
+    assert 1 == watched.n_computed
     path.write_bytes(path.read_bytes()[:50])
     assert (expected == _matrix(nearness, watched, tmp_path)).all()
-    assert 5 == watched.asked
+    assert 5 == watched.n_computed
 
 
 def test_other_profiles_are_another_matrix(nearness: PaperDistances, tmp_path: Path) -> None:
@@ -110,7 +110,7 @@ def test_another_meaning_of_an_affinity_is_another_matrix(nearness: PaperDistanc
     _matrix(nearness, Affinities(nearness, _profiles(nearness, PROFILES)), tmp_path)
     watched = _Watched(nearness, _profiles(nearness, PROFILES))
     _matrix(nearness, watched, tmp_path, version=VERSION + 1)
-    assert 4 == watched.asked
+    assert 4 == watched.n_computed
 
 
 def test_what_an_affinity_is_goes_with_its_version(nearness: PaperDistances, tmp_path: Path) -> None:

@@ -295,8 +295,8 @@ def test_profiles_have_a_maximum(read: ReadFn, tmp_path: Path) -> None:
 def test_submissions_with_one_id(tmp_path: Path) -> None:
     """Submissions with the id of another are an error with the place of both."""
     files = [_write(tmp_path / f"{name}.jsonl", [_paper("1", name)]) for name in ("a", "b")]
-    told = f"1 of 2 submissions .*: {files[1]}:1: duplicate id '1', first seen at {files[0]}:1"
-    with pytest.raises(InputError, match=told):
+    message = f"1 of 2 submissions .*: {files[1]}:1: duplicate id '1', first seen at {files[0]}:1"
+    with pytest.raises(InputError, match=message):
         read_program(files, tmp_path)
 
 

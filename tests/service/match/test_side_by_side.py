@@ -91,7 +91,7 @@ def engine(tmp_path_factory: pytest.TempPathFactory, sentence_annotator: Annotat
     return small_engine(tmp_path_factory.mktemp("sides"), sentence_annotator, papers)
 
 
-def test_what_only_one_has_is_told(engine: SearchEngine) -> None:
+def test_what_only_one_has_is_reported(engine: SearchEngine) -> None:
     """Sentences no nearer in the other paper than elsewhere, and words only in one paper, are reported."""
     found = side_by_side(engine, Seed("a"), Seed("b"))
     shared, own = found.a.sentences

@@ -205,20 +205,20 @@ def _cache_and_jobs(metrics: Metrics) -> tuple[float, float]:
 
 def test_what_is_degraded_is_named(client: TestClient) -> None:
     """While a part reports a degradation, /readyz answers 200 and names it, and /metrics counts it."""
-    told = [Degradation("cache", "Answers are not kept.", "Start Redis.")]
-    client.app.state.services.degradations.append(lambda: told)  # type: ignore[attr-defined]  # it is a FastAPI
+    present = [Degradation("cache", "Answers are not kept.", "Start Redis.")]
+    client.app.state.services.degradations.append(lambda: present)  # type: ignore[attr-defined]  # it is a FastAPI
     ready = client.get("/readyz")
     assert 200 == ready.status_code
     assert [{"part": "cache", "detail": "Answers are not kept.", "remedy": "Start Redis."}] == ready.json()[
         "degraded"
     ]
     assert 1 == value(values(client.get("/metrics").text), "akin_degraded", part="cache")
-    told.clear()
+    present.clear()
     assert [] == client.get("/readyz").json()["degraded"]
     assert "akin_degraded" not in [*values(client.get("/metrics").text)]
 
 
-def test_keys_that_cannot_be_read_are_told_until_they_can(
+def test_keys_that_cannot_be_read_are_reported_until_they_can(
     engine: SearchEngine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """While the keys cannot be read, /readyz says so; the failure and its end are each logged once."""

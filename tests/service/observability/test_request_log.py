@@ -152,7 +152,7 @@ def battery(client: Any) -> list[int]:
     return [answer.status_code for answer in answers]
 
 
-def test_what_is_asked_is_never_logged(
+def test_queries_are_never_logged(
     engine: SearchEngine, tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """No text, title, id, cursor, header, key or path is logged, even if an error quotes it."""
@@ -231,7 +231,7 @@ def test_work_stops_when_the_client_hangs_up(
     assert (499, "client-gone") == (line["status"], line["error"])
 
 
-def test_refusals_of_an_overload_are_told_of_together(
+def test_refusals_of_an_overload_are_logged_together(
     engine: SearchEngine, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Overload refusals share one line a second, and each answer is a complete problem with CORS headers."""

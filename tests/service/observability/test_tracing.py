@@ -124,7 +124,7 @@ def test_a_request_and_its_stages_are_one_trace(
     } == attributes(request)
 
 
-def test_a_trace_says_nothing_of_what_was_asked(
+def test_a_trace_says_nothing_of_the_query(
     engine: SearchEngine, tmp_path: Path, collector: Collector, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """No text, id, header or error message is exported, and a failed request is marked as an error."""

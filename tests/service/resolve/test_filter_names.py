@@ -59,20 +59,20 @@ def test_a_part_of_a_name_is_answered_with_names(
 
 def test_unknown_names_are_looked_for_together(client: TestClient, monkeypatch: pytest.MonkeyPatch) -> None:
     """A hundred unknown names are looked for at once, and only the first few once more for suggestions."""
-    asked = []
+    looked_up = []
     allowed_papers = Snapshot.allowed_papers
 
     def counted(snapshot: Snapshot, filters: Filters) -> object:
-        asked.append(filters)
+        looked_up.append(filters)
         return allowed_papers(snapshot, filters)
 
     monkeypatch.setattr(Snapshot, "allowed_papers", counted)
     snapshot = client.app.state.services.collection.engines.current.snapshot  # type: ignore[attr-defined]  # the client keeps its application
     names = tuple(f"Nobody {number}" for number in range(100))
     assert "exactly Nobody 0; give the full name" in no_such_name(snapshot, Filters(authors=names))
-    assert 4 == len(asked)
+    assert 4 == len(looked_up)
     assert not no_such_name(snapshot, Filters(authors=(*names, "Bo Kimura")))
-    assert 5 == len(asked)
+    assert 5 == len(looked_up)
 
 
 def test_authors_who_are_there_are_not_doubted(client: TestClient) -> None:

@@ -52,7 +52,7 @@ def found(titles: Titles, title: str) -> list[int]:
 
 def test_many_titles_are_named_at_once(titles: Titles) -> None:
     """Titles match if they have the same words; a title without words matches no paper."""
-    asked = [
+    names = [
         "graph  NEURAL networks!",
         "Graph Networks",
         "???",
@@ -61,7 +61,7 @@ def test_many_titles_are_named_at_once(titles: Titles) -> None:
         "\ud800",
         "数据库系统概论",
     ]
-    assert [2, None, None, 6, None, None, 7] == titles.all_named(asked)
+    assert [2, None, None, 6, None, None, 7] == titles.all_named(names)
     assert [] == titles.all_named([])
     several = titles_of(["Floods", "Rivers", "FLOODS!"], ["floods"])
     assert [0, 2, 3] == several.same("floods")
@@ -77,7 +77,7 @@ def test_a_title_finds_itself_whatever_its_case_and_accents(titles: Titles, posi
 
 
 @pytest.mark.parametrize(
-    ("asked", "position"),
+    ("query", "position"),
     [
         ("Atention is al you need", 1),
         ("Graph Nueral Netwroks", 2),
@@ -86,9 +86,9 @@ def test_a_title_finds_itself_whatever_its_case_and_accents(titles: Titles, posi
         ("graph nets neural for floods", 4),
     ],
 )
-def test_misspellings_are_forgiven(titles: Titles, asked: str, position: int) -> None:
+def test_misspellings_are_forgiven(titles: Titles, query: str, position: int) -> None:
     """Wrong, missing or swapped letters and a word out of place still find the title."""
-    assert position == found(titles, asked)[0]
+    assert position == found(titles, query)[0]
 
 
 def test_a_subtitle_may_be_missing(titles: Titles) -> None:
@@ -164,7 +164,7 @@ def test_titles_of_deleted_papers_open_like_nothing() -> None:
 
 
 @pytest.mark.parametrize(
-    ("asked", "expected"),
+    ("query", "expected"),
     [
         ("neural graph", [2, 3, 4]),  # which contain both words, though most are not similar
         ("graph of neural things", [3]),  # nearly the same first
@@ -174,10 +174,10 @@ def test_titles_of_deleted_papers_open_like_nothing() -> None:
     ],
 )
 def test_titles_that_contain_the_words_come_before_similar_ones(
-    titles: Titles, asked: str, expected: list[int]
+    titles: Titles, query: str, expected: list[int]
 ) -> None:
     """Nearly the same titles come first, then titles with all of the words, then similar ones, each once."""
-    best = titles.find(asked, limit=10)
+    best = titles.find(query, limit=10)
     assert expected == [match.position for match in best][: len(expected)]
     assert len(best) == len({match.position for match in best})
     assert all(0 < match.similarity <= 1 for match in best)
@@ -439,7 +439,7 @@ def test_a_wrong_parameter_gets_a_problem(client: TestClient, path: str) -> None
     assert len(response.content) <= 4096
 
 
-def test_without_such_a_paper_the_prefix_is_asked_for(hashed_data: Path) -> None:
+def test_without_such_a_paper_the_prefix_is_named(hashed_data: Path) -> None:
     """If no paper has the id ``suggest``, the 404 of that path explains the prefix parameter."""
     with TestClient(create_app(Settings(data=hashed_data, device="cpu"))) as client:
         response = client.get("/v1/papers/suggest")

@@ -170,7 +170,7 @@ def test_news_say_the_least_that_was_searched(client: TestClient, monkeypatch: p
             patched.setattr(
                 SearchEngine,
                 "search",
-                lambda engine, asked, own=coverages: replace(search(engine, asked), coverage=next(own)),
+                lambda engine, searched, own=coverages: replace(search(engine, searched), coverage=next(own)),
             )
             found = news(client, query, limit=1)
         assert 0.75 == found["coverage"]
@@ -295,8 +295,8 @@ def test_a_feed_says_if_only_the_last_papers_were_compared(
     """If more papers were added than are compared, the feed says so unless it is full."""
     monkeypatch.setattr("service.api.routes.saved.queries.MAX_ADDED", 3)
     feed = client.post(f"/v1/queries/{save(client)}/feed").json()["feed"]
-    for number, told in enumerate((False, False, True)):
+    for number, is_limited in enumerate((False, False, True)):
         add(client, {**SONGS, "id": f"s/{number}"})
-        assert told == ("Only the last 50,000 papers added are compared" in client.get(feed).text)
+        assert is_limited == ("Only the last 50,000 papers added are compared" in client.get(feed).text)
     monkeypatch.setattr("service.api.routes.saved.queries._FEED_PAPERS", 3)
     assert "are compared" not in client.get(feed).text

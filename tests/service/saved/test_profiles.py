@@ -232,7 +232,7 @@ def test_a_batch_sent_again_is_the_same_after_its_profile_changed(client: TestCl
 
 
 @pytest.mark.parametrize(
-    ("path", "n_profiles", "match", "told"),
+    ("path", "n_profiles", "match", "message"),
     [
         ("/v1/match", 2, True, "more than 5000 papers"),
         ("/v1/batches", 41, True, "more than 200000 papers"),
@@ -240,7 +240,7 @@ def test_a_batch_sent_again_is_the_same_after_its_profile_changed(client: TestCl
     ],
 )
 def test_large_saved_profiles_are_refused_unread(
-    hashed_data: Path, tmp_path: Path, path: str, n_profiles: int, match: bool, told: str
+    hashed_data: Path, tmp_path: Path, path: str, n_profiles: int, match: bool, message: str
 ) -> None:
     """A request that names saved profiles with too many papers is refused before all of them are read."""
     data = Path(copytree(hashed_data, tmp_path / "data"))
@@ -254,7 +254,7 @@ def test_large_saved_profiles_are_refused_unread(
         body["submissions"] = [{"paper_id": FLOODS[0]}]
     with client_of(data, device="cpu") as client:
         refused = client.post(path, json={"match": body} if match and path == "/v1/batches" else body)
-    assert (422, True) == (refused.status_code, told in refused.text)
+    assert (422, True) == (refused.status_code, message in refused.text)
 
 
 def test_profiles_are_deleted_with_their_key(catalog_place: str | Path) -> None:
@@ -309,6 +309,6 @@ def test_profiles_belong_to_keys(hashed_data: Path, tmp_path: Path) -> None:
         assert 201 == client.put("/v1/profiles/ada", json=body, headers=made[0]).status_code
         assert 200 == client.get("/v1/profiles/ada", headers=made[0]).status_code
         assert 404 == client.get("/v1/profiles/ada", headers=made[1]).status_code
-        asked = {"submissions": [{"paper_id": FLOODS[0]}], "profiles": [{"name": "ada"}]}
-        assert 200 == client.post("/v1/match", json=asked, headers=made[0]).status_code
-        assert 404 == client.post("/v1/match", json=asked, headers=made[1]).status_code
+        request = {"submissions": [{"paper_id": FLOODS[0]}], "profiles": [{"name": "ada"}]}
+        assert 200 == client.post("/v1/match", json=request, headers=made[0]).status_code
+        assert 404 == client.post("/v1/match", json=request, headers=made[1]).status_code

@@ -102,7 +102,7 @@ def entries(feed: bytes) -> list[tuple[str, str]]:
     ]
 
 
-def test_what_is_new_is_told_until_it_is_seen(client: TestClient) -> None:
+def test_what_is_new_is_listed_until_it_is_seen(client: TestClient) -> None:
     """Papers added later are new, best first with their scores, until they are marked as seen."""
     add(client, WHALES)
     path = save(client)
@@ -150,7 +150,7 @@ def test_likes_dislikes_and_filters_are_kept(client: TestClient) -> None:
         assert ("no_seed_resolved", [0]) == (lost["reason"], [each["seed"] for each in lost["unresolved"]])
 
 
-def test_only_some_papers_may_be_asked_for(client: TestClient) -> None:
+def test_a_saved_query_may_be_limited_to_some_papers(client: TestClient) -> None:
     """A query with a filter by ids only finds those papers."""
     narrow = {**SEARCH, "filters": {"ids": ["w/2"]}}
     path = save(client, {"name": "narrow", "search": narrow})

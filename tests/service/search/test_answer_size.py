@@ -140,11 +140,11 @@ def test_the_smallest_answer_has_the_same_papers_and_scores(
     sentence_engine: SearchEngine, contrast: dict[str, Any]
 ) -> None:
     """With an empty ``include``, only texts and explanations are missing; papers and scores are unchanged."""
-    asked = SearchIn.model_validate(
+    query = SearchIn.model_validate(
         {"query": {"paper_id": "demo:p03-m07"}, "limit": 20, **contrast}
     ).to_query()
-    whole = sentence_engine.search(asked).results
-    small = sentence_engine.search(replace(asked, include=frozenset())).results
+    whole = sentence_engine.search(query).results
+    small = sentence_engine.search(replace(query, include=frozenset())).results
     assert whole[0].alignments
     assert whole[0].words.terms
     bare = [

@@ -132,7 +132,9 @@ def test_one_vector_a_paper_has_no_contrast(aspect: Aspect) -> None:
         ),
     ],
 )
-def test_a_missing_facet_is_told_with_those_there_are(aspect: Aspect, n_vectors: int, expected: str) -> None:
+def test_a_missing_facet_is_reported_with_those_there_are(
+    aspect: Aspect, n_vectors: int, expected: str
+) -> None:
     """The detail names the missing facets, those present, and a token limit that may be the reason."""
     assert expected == facets_missing(aspect, paper(), n_vectors=n_vectors)
 

@@ -61,7 +61,7 @@ def test_several_facets_choose_the_sentences_of_each(client: TestClient) -> None
     assert one["results"] == same["results"]
 
 
-def test_a_facet_missing_among_several_is_told(client: TestClient) -> None:
+def test_a_facet_missing_among_several_is_reported(client: TestClient) -> None:
     """If some of the facets are missing, the others are searched, and a warning names the missing ones."""
     answer = search(client, facet=["method", "other"], unlike={"facet": ["background", "other"]})
     assert answer["results"]
@@ -184,7 +184,7 @@ FACETED = [
 
 
 @pytest.mark.parametrize(("arguments", "body"), FACETED)
-def test_the_command_line_asks_what_the_service_is_asked(
+def test_the_command_line_answers_as_the_service(
     client: TestClient, hashed_data: Path, arguments: list[str], body: dict[str, Any]
 ) -> None:
     """Every flag about facets gives the same answer as its field of a request."""
@@ -215,7 +215,7 @@ def test_the_facets_of_the_query_are_shown(hashed_data: Path) -> None:
     assert all(f". {facet} " in shown for facet in ("background", "objective", "method", "result"))
 
 
-def test_a_missing_facet_is_told_on_the_command_line(hashed_data: Path) -> None:
+def test_a_missing_facet_is_reported_on_the_command_line(hashed_data: Path) -> None:
     """The command prints the detail of an empty answer, and a note if the unlike facet is missing."""
     shown = printed(hashed_data, "--paper", "demo:p00-m03", "--facet", "other")
     assert "it has background, objective, method and result." in shown
@@ -239,11 +239,13 @@ def test_a_wrong_contrast_says_what_to_do(hashed_data: Path, arguments: list[str
     assert message in shown
 
 
-def test_facets_by_another_tagger_than_the_collections_are_told(hashed_data: Path, hashing: Encoder) -> None:
+def test_facets_by_another_tagger_than_the_collections_are_reported(
+    hashed_data: Path, hashing: Encoder
+) -> None:
     """A query by facets gets a warning if a tagger other than that of the index tags the pasted paper."""
     given = replace(open_snapshot(hashed_data).paper(0), id="")
-    told = warning(WarningCode.INDEXED_WITH_OTHER_TAGGER, "keywords")
-    for name, expected in (("keywords", ()), ("others", (told,))):
+    other_tagger = warning(WarningCode.INDEXED_WITH_OTHER_TAGGER, "keywords")
+    for name, expected in (("keywords", ()), ("others", (other_tagger,))):
         annotator = Annotator(hashing, tagger=KeywordTagger(name))
         engine = SearchEngine(open_snapshot(hashed_data), lambda made=annotator: made, n_candidates=50)
         answer = engine.search(SearchQuery((Seed(paper=given, aspect=Aspect(facets=(Facet.METHOD,))),)))

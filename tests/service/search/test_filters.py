@@ -51,8 +51,8 @@ def client(data: Path) -> Iterator[TestClient]:
 
 def found(client: TestClient, filters: dict[str, object], **query: str) -> set[str]:
     """Return the ids of all papers that pass."""
-    asked = query or {"abstract": "Text."}
-    response = client.post("/v1/search", json={"query": asked, "filters": filters, "limit": 100})
+    searched = query or {"abstract": "Text."}
+    response = client.post("/v1/search", json={"query": searched, "filters": filters, "limit": 100})
     assert 200 == response.status_code, response.text
     return {result["paper"]["id"] for result in response.json()["results"]}
 
@@ -131,7 +131,7 @@ def test_many_ids_are_found_at_once(hashed_snapshot: Snapshot, n_unknown: int) -
     assert [] == segment.find_all(frozenset()).tolist()
 
 
-def test_ids_with_one_hash_are_told_apart(
+def test_ids_with_one_hash_are_distinguished(
     tmp_path: Path, hashing: Encoder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """If hashes collide, the ids themselves decide."""

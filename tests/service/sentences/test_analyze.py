@@ -119,7 +119,7 @@ def test_a_text_of_too_many_sentences_is_cut_with_a_warning(client: TestClient) 
     assert [] == analyzed(client, abstract="We fit a model. " * 1_000)["warnings"]
 
 
-def test_chosen_sentences_that_were_not_read_are_told(client: TestClient) -> None:
+def test_chosen_sentences_that_were_not_read_are_reported(client: TestClient) -> None:
     """Chosen sentences past the encoder's limit are left out on both sides, with a warning for each side."""
     query = {"abstract": ABSTRACT}
     body = {"query": query, "sentences": [0, 3, 2], "unlike": {"sentences": [1, 3]}, "limit": 1}
@@ -147,10 +147,10 @@ def test_rounded_probabilities_sum_to_one(row: list[float]) -> None:
     exact = np.array([row], np.float32) / np.float32(sum(row))
     paper = Paper("", "", "A.", (Sentence("A.", 0, 2),))
     out = AnalyzeOut.of(Analysis(paper, exact, 0, "t", (), 0.0))
-    told = [out.sentences[0].probabilities[facet] for facet in FACETS]
-    assert 1 == pytest.approx(sum(told), abs=1e-12)
-    assert [round(each, 4) for each in told] == told
-    assert np.abs(np.array(told) - exact[0]).max() <= 1.01e-4
+    rounded = [out.sentences[0].probabilities[facet] for facet in FACETS]
+    assert 1 == pytest.approx(sum(rounded), abs=1e-12)
+    assert [round(each, 4) for each in rounded] == rounded
+    assert np.abs(np.array(rounded) - exact[0]).max() <= 1.01e-4
 
 
 BAD_REQUESTS: list[Any] = [

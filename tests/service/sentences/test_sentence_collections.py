@@ -49,7 +49,7 @@ def test_a_repeated_sentence_comes_once(tmp_path: Path, sentence_annotator: Anno
     assert () == answer.warnings
 
 
-def test_repeats_without_end_are_told(tmp_path: Path, sentence_annotator: Annotator) -> None:
+def test_repeats_without_end_are_reported(tmp_path: Path, sentence_annotator: Annotator) -> None:
     """If repeats fill all rows that may be read, the answer is shorter and warns of their number."""
     engine = small_engine(tmp_path, sentence_annotator, with_notices(50))
     answer = search_sentences(engine, SentenceQuery(text=NOTICE, limit=4), most_rows=20)
@@ -73,7 +73,7 @@ def test_a_wider_search_reads_only_what_is_new(
     assert 4 <= len(read) <= snapshot.n_rows
 
 
-def test_all_there_is_may_be_fewer_than_asked_for(tmp_path: Path, sentence_annotator: Annotator) -> None:
+def test_all_there_is_may_be_fewer_than_the_limit(tmp_path: Path, sentence_annotator: Annotator) -> None:
     """If there are fewer different sentences than the limit, all are returned without a warning."""
     engine = small_engine(tmp_path, sentence_annotator, with_notices(5))
     answer = search_sentences(engine, SentenceQuery(text=NOTICE, limit=100))

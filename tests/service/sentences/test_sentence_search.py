@@ -122,7 +122,7 @@ def test_a_result_is_a_place_in_its_abstract(sentence_client: TestClient) -> Non
     assert 0 < distances[0]
 
 
-def test_the_query_is_told(sentence_client: TestClient) -> None:
+def test_the_answer_has_the_query(sentence_client: TestClient) -> None:
     """The answer has the query sentence, the generation, and no warnings."""
     answer = ask(sentence_client, query=SOME_SENTENCE, by="function")
     paper = sentence_client.get("/v1/papers/demo:p03-m07").json()["paper"]

@@ -82,10 +82,10 @@ def search(client: TestClient, **body: Any) -> dict[str, Any]:
 @pytest.mark.parametrize("scorer", list(Scorer))
 def test_contrast_is_like_less_weighted_unlike(client: TestClient, scorer: Scorer) -> None:
     """Without words and specificity, the unlike side's score times its weight is subtracted."""
-    asked = {"scorer": scorer, "limit": 100, "words": 0, "specificity": 0}
-    like = search(client, facet="method", **asked)["results"]
-    unlike = search(client, facet="background", focus=0, **asked)["results"]
-    both = search(client, facet="method", unlike={"facet": "background", "weight": 0.7}, **asked)["results"]
+    options = {"scorer": scorer, "limit": 100, "words": 0, "specificity": 0}
+    like = search(client, facet="method", **options)["results"]
+    unlike = search(client, facet="background", focus=0, **options)["results"]
+    both = search(client, facet="method", unlike={"facet": "background", "weight": 0.7}, **options)["results"]
     away = {found["paper"]["id"]: found["score"] for found in unlike}
     expected = {found["paper"]["id"]: found["score"] - 0.7 * away[found["paper"]["id"]] for found in like}
     assert 99 == len(both)
@@ -100,8 +100,12 @@ def test_contrast_is_like_less_weighted_unlike(client: TestClient, scorer: Score
 def test_an_odd_alignment_goes_to_what_is_alike(client: TestClient) -> None:
     """Of an odd number of alignments, one more is of the side to be like; a single one is of that side."""
     for most in (1, 3):
-        asked: dict[str, Any] = {"facet": "method", "unlike": {"facet": "background"}, "max_alignments": most}
-        listed = search(client, **asked)["results"][0]["alignments"]
+        options: dict[str, Any] = {
+            "facet": "method",
+            "unlike": {"facet": "background"},
+            "max_alignments": most,
+        }
+        listed = search(client, **options)["results"][0]["alignments"]
         assert [True] * (most // 2 + 1) + [False] * (most // 2) == [each["weight"] > 0 for each in listed]
 
 
@@ -124,10 +128,10 @@ def test_the_answer_names_both_sides(client: TestClient) -> None:
 def test_contrast_looks_further_for_candidates(hashed_data: Path) -> None:
     """The nearest papers are often near on both sides, so a contrast re-ranks more candidates."""
     with TestClient(create_app(Settings(data=hashed_data, device="cpu", candidates=5))) as client:
-        asked = {"facet": "method", "words": 0}
-        plain = search(client, **asked, limit=1)["results"]
-        away = search(client, **asked, unlike={"facet": "background", "weight": 1}, limit=1)["results"]
-        near = search(client, **asked, scorer="single", limit=5)["results"]
+        options = {"facet": "method", "words": 0}
+        plain = search(client, **options, limit=1)["results"]
+        away = search(client, **options, unlike={"facet": "background", "weight": 1}, limit=1)["results"]
+        near = search(client, **options, scorer="single", limit=5)["results"]
     candidates = {found["paper"]["id"] for found in near}
     assert (True, False) == (plain[0]["paper"]["id"] in candidates, away[0]["paper"]["id"] in candidates)
 

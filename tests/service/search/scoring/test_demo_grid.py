@@ -165,8 +165,8 @@ def precision_at_9(
     It is 0 for a paper without the facet.
     """
     same_row = same_column = 0
-    asked = range(0, len(engine.snapshot), step)
-    for position in asked:
+    positions = range(0, len(engine.snapshot), step)
+    for position in positions:
         paper_id = engine.snapshot.paper(position).id
         seeds = (Seed(paper_id, aspect=aspect),)
         query = SearchQuery(seeds, scorer=scorer, words=words, limit=N_RELEVANT, include=frozenset())
@@ -176,7 +176,7 @@ def precision_at_9(
         row, column = cell(paper_id)
         same_row += sum(found[0] == row for found in cells)
         same_column += sum(found[1] == column for found in cells)
-    total = N_RELEVANT * len(asked)
+    total = N_RELEVANT * len(positions)
     of_row, of_column = same_row / total, same_column / total
     print_figure(f"{aspect}, {scorer}, words {words}: same row {of_row:.3f}, same column {of_column:.3f}")
     return of_row, of_column

@@ -39,10 +39,10 @@ def engine(tmp_path_factory: pytest.TempPathFactory, sentence_annotator: Annotat
     return small_engine(tmp_path_factory.mktemp("specificity"), sentence_annotator, papers)
 
 
-def shares(engine: SearchEngine, **asked: object) -> tuple[str, float]:
+def shares(engine: SearchEngine, **options: object) -> tuple[str, float]:
     """Return the first paper found by the query paper, and the mean share of the notice in the matches."""
-    seed = Seed("query", aspect=asked.pop("aspect", Aspect()))  # type: ignore[arg-type]
-    results = engine.search(SearchQuery((seed,), words=0.0, limit=30, **asked)).results  # type: ignore[arg-type]
+    seed = Seed("query", aspect=options.pop("aspect", Aspect()))  # type: ignore[arg-type]
+    results = engine.search(SearchQuery((seed,), words=0.0, limit=30, **options)).results  # type: ignore[arg-type]
     held = [sum(cell.weight for cell in each.alignments if cell.query_sentence == 1) for each in results]
     return results[0].paper.id, float(np.mean(held))
 
@@ -101,7 +101,7 @@ def test_weights_are_mean_distances_to_the_nearest(engine: SearchEngine) -> None
 
 
 @pytest.mark.parametrize(("n_query", "n_papers", "specificity"), [(1, 40, 8.0), (2, 9, 8.0), (2, 40, 0.0)])
-def test_where_nothing_can_be_told_all_count_alike(n_query: int, n_papers: int, specificity: float) -> None:
+def test_where_nothing_is_known_all_count_alike(n_query: int, n_papers: int, specificity: float) -> None:
     """With one sentence, few papers or a weight of 0, all sentences count alike."""
     rows = np.random.default_rng(0).normal(size=(n_papers, 4)).astype(np.float32)
     offsets = np.arange(n_papers + 1)

@@ -150,13 +150,13 @@ def test_papers_that_cannot_be_contrasted_are_not_in_the_scale(tmp_path: Path, h
 
 def test_strength_descends_and_stays_on_every_page(client: TestClient) -> None:
     """Strength falls with the score, and a paper has the same strength on every page."""
-    asked = {"query": {"paper_id": ID}, "include": []}
-    whole = search(client, **asked, limit=40)["results"]
+    request = {"query": {"paper_id": ID}, "include": []}
+    whole = search(client, **request, limit=40)["results"]
     nearness = [each["strength"]["nearer_than"] for each in whole]
     assert sorted(nearness, reverse=True) == nearness
     assert nearness[0] > nearness[-1]
-    first = search(client, **asked, limit=15)
-    second = search(client, **asked, limit=25, cursor=first["next_cursor"])
+    first = search(client, **request, limit=15)
+    second = search(client, **request, limit=25, cursor=first["next_cursor"])
     strengths = {each["paper"]["id"]: each["strength"] for each in whole}
     for each in (*first["results"], *second["results"]):
         assert strengths[each["paper"]["id"]] == each["strength"]

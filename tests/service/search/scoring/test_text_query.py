@@ -86,7 +86,7 @@ def test_filters_and_reasons_apply(client: TestClient) -> None:
     assert "filtered_out" == search(client, query={"text": CLAIM}, filters={"year_from": 2090})["reason"]
 
 
-def test_another_language_is_told_where_it_can_be(client: TestClient) -> None:
+def test_another_language_is_reported_where_it_is_certain(client: TestClient) -> None:
     """A long text that is not English gets a warning; the language of a few words is not guessed."""
     french = "Les réseaux de neurones prévoient les crues des rivières mieux que les stations de mesure."
     assert ("text_not_english", ["fr"]) in warned(search(client, query={"text": french}))
@@ -136,7 +136,9 @@ def test_a_facet_chooses_the_sentences_a_text_is_compared_with(
             assert result["score"] == pytest.approx(-nearest[result["paper"]["id"]], abs=1e-3)
 
 
-def test_papers_without_the_facet_of_a_text_are_told(client: TestClient, hashed_snapshot: Snapshot) -> None:
+def test_papers_without_the_facet_of_a_text_are_reported(
+    client: TestClient, hashed_snapshot: Snapshot
+) -> None:
     """If no paper that passes the filters has a sentence of the facet, the answer says so."""
     lacking = [
         paper.id
@@ -178,8 +180,8 @@ def test_a_title_finds_its_paper_first(tmp_path: Path, hashing: Encoder) -> None
     whole = small_engine(tmp_path, Annotator(hashing, tagger=KeywordTagger()), papers)
     engine = SearchEngine(whole.snapshot, whole.load, n_candidates=5)
 
-    def found(**asked: Any) -> list[str]:
-        query = SearchQuery((Seed(text="floods, RIVERS"),), limit=2, **asked)
+    def found(**options: Any) -> list[str]:
+        query = SearchQuery((Seed(text="floods, RIVERS"),), limit=2, **options)
         results = engine.search(query).results
         for each in results:
             parts = [*each.alignments, *each.omitted, each.words]

@@ -76,16 +76,16 @@ def test_words_and_alignments_make_the_score(
 
 def test_the_weight_given_counts(client: TestClient) -> None:
     """Scores change by the distance times the change of weight; giving the usual weight changes nothing."""
-    asked = {"query": {"paper_id": ID}, "limit": 100}
+    request = {"query": {"paper_id": ID}, "limit": 100}
     light, heavy, usual = (
-        {each["paper"]["id"]: each for each in results(client, **asked, **words)}
+        {each["paper"]["id"]: each for each in results(client, **request, **words)}
         for words in ({"words": 0.5}, {"words": 2}, {})
     )
     for paper_id, result in light.items():
         assert heavy[paper_id]["score"] == pytest.approx(result["score"] - 1.5 * result["words"]["distance"])
         assert heavy[paper_id]["words"]["terms"] == result["words"]["terms"]
     weight = next(iter(usual.values()))["words"]["weight"]
-    assert list(usual.values()) == results(client, **asked, words=weight)
+    assert list(usual.values()) == results(client, **request, words=weight)
 
 
 @pytest.mark.parametrize("body", [{}, {"facet": "method"}, {"unlike": {"facet": "background"}}])
@@ -109,9 +109,9 @@ def test_seeds_and_negatives_have_words_too(client: TestClient) -> None:
 
 def test_chosen_sentences_words_count_for_more(client: TestClient) -> None:
     """A facet shifts the weight of words towards its sentences, and a contrast changes it once more."""
-    asked = {"query": {"paper_id": ID}, "filters": {"ids": ["demo:p00-m07"]}}
+    request = {"query": {"paper_id": ID}, "filters": {"ids": ["demo:p00-m07"]}}
     whole, method, apart = (
-        results(client, **asked, **aspect)[0]["words"]["distance"]
+        results(client, **request, **aspect)[0]["words"]["distance"]
         for aspect in ({}, {"facet": "method"}, {"facet": "method", "unlike": {"facet": "background"}})
     )
     assert len({whole, method, apart}) == 3
@@ -141,12 +141,12 @@ def test_a_rare_name_is_found(haystack: Path, length: int) -> None:
     snapshot = open_snapshot(haystack)
     assert snapshot.words is not None
     flood = "Rivers flood towns and we forecast the floods with graph networks. " * length
-    asked = QueryWords(Paper("", "", f"{flood} ZYGH7", ()))
-    part = Part(snapshot.vectors(0), (0,), words=asked)
+    query = QueryWords(Paper("", "", f"{flood} ZYGH7", ()))
+    part = Part(snapshot.vectors(0), (0,), words=query)
     allowed = snapshot.live.copy()
 
     def found(weight: float) -> list[str]:
-        words = QueryVectors(snapshot.words, [asked], weight=weight)
+        words = QueryVectors(snapshot.words, [query], weight=weight)
         near = list_candidates(snapshot, [part], n_papers=25, first=25, allowed=allowed, words=words)
         return [snapshot.paper(position).id for position in near]
 
@@ -160,10 +160,10 @@ def test_a_rare_name_is_found(haystack: Path, length: int) -> None:
 def test_words_of_many_parts_end_with_the_request(hashed_data: Path) -> None:
     """Counting the words of several seeds stops at the deadline."""
     snapshot = open_snapshot(hashed_data)
-    asked = [QueryWords(snapshot.paper(position)) for position in range(3)]
-    words = QueryVectors(snapshot.words, asked, weight=1.0)
+    queries = [QueryWords(snapshot.paper(position)) for position in range(3)]
+    words = QueryVectors(snapshot.words, queries, weight=1.0)
     with pytest.raises(DeadlineError):
-        with_deadline(0, lambda: QueryVectors(snapshot.words, asked, weight=1.0))
+        with_deadline(0, lambda: QueryVectors(snapshot.words, queries, weight=1.0))
     with pytest.raises(DeadlineError):
         with_deadline(0, lambda: words.matched(5, np.ones(3), distance=1.0, paper=snapshot.paper(5)))
 
@@ -183,12 +183,12 @@ def apart(tmp_path_factory: pytest.TempPathFactory, hashing: Encoder) -> Snapsho
 
 def candidates(snapshot: Snapshot, text: str, *, away: str = "") -> set[str]:
     """Return the ids of 25 candidates for a text and an unlike text."""
-    asked = [QueryWords(Paper("", "", each, ())) for each in (text, away)]
+    queries = [QueryWords(Paper("", "", each, ())) for each in (text, away)]
     parts = [
-        Part(snapshot.vectors(0), (0,), words=asked[0]),
-        Part(snapshot.vectors(0), (0,), True, words=asked[1]),
+        Part(snapshot.vectors(0), (0,), words=queries[0]),
+        Part(snapshot.vectors(0), (0,), True, words=queries[1]),
     ]
-    words = QueryVectors(snapshot.words, asked, weight=1.0)
+    words = QueryVectors(snapshot.words, queries, weight=1.0)
     near = list_candidates(snapshot, parts, n_papers=25, first=25, allowed=snapshot.live, words=words)
     return {snapshot.paper(position).id for position in near}
 
@@ -255,8 +255,8 @@ def test_pages_go_on_with_words(haystack: Path) -> None:
 @pytest.mark.parametrize("words", [-1, "much", 1e7, [1]])
 def test_a_wrong_weight_is_refused(client: TestClient, words: object) -> None:
     """A weight that is negative, too large or no number gets 422."""
-    for path, asked in (("search", {"query": {"paper_id": ID}}), ("recommendations", {"seeds": [ID]})):
-        assert 422 == client.post(f"/v1/{path}", json={**asked, "words": words}).status_code
+    for path, body in (("search", {"query": {"paper_id": ID}}), ("recommendations", {"seeds": [ID]})):
+        assert 422 == client.post(f"/v1/{path}", json={**body, "words": words}).status_code
 
 
 @pytest.mark.parametrize(
