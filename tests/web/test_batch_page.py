@@ -185,7 +185,7 @@ def test_it_survives_a_reload_and_is_removed(visit: VisitFn, batch: str) -> None
     expect(page.get_by_label("Papers", exact=True)).to_be_visible()
 
 
-def test_progress_is_told_and_a_batch_cancelled(visit_at: VisitFn, site: str) -> None:
+def test_progress_is_shown_and_a_batch_cancelled(visit_at: VisitFn, site: str) -> None:
     """The view of a running batch shows rate and time left, and can cancel the batch."""
     page = visit_at(site, "/batch")
     page.clock.install()

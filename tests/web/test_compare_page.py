@@ -7,7 +7,7 @@ import pytest
 from playwright.sync_api import expect
 
 from tests.support.clients import client_of
-from tests.support.examples.page_queries import ASKED, ID, PAPERS, shown
+from tests.support.examples.page_queries import ID, PAPERS, QUERY_PATH, shown
 from tests.support.servers.browser import VisitFn, barriers
 
 OTHER = next(name for name in sorted(PAPERS) if name != ID)
@@ -15,7 +15,7 @@ OTHER = next(name for name in sorted(PAPERS) if name != ID)
 
 def test_from_a_result_to_both_papers(visit: VisitFn) -> None:
     """A result links to a comparison with the query's paper, whose sentences link to the nearest ones."""
-    page = visit(ASKED)
+    page = visit(QUERY_PATH)
     title = shown(page)[0]
     page.locator("article.card").first.get_by_role("link", name="Side by side").click()
     expect(page.locator("h1")).to_have_text("Two papers side by side")

@@ -93,7 +93,7 @@ def test_a_facet_without_a_paper_that_has_one_is_no_fault(client: TestClient) ->
     assert "None of these papers can be used" in page.text
 
 
-def test_a_further_paper_that_is_not_here_is_told_in_words_of_the_page(client: TestClient) -> None:
+def test_a_further_paper_that_is_not_here_is_named_in_words_of_the_page(client: TestClient) -> None:
     """An unknown further paper is named in the page's words with similar ones, without names of the API."""
     page = page_at(client, f"/?paper={PAPER}&like={OTHER}x")
     assert "No paper here has this title or id." in page.text
@@ -117,7 +117,7 @@ def test_a_link_mends_what_is_wrong_alone(client: TestClient, wrong: str, words:
 
 
 @pytest.mark.parametrize("query", [f"paper={PAPER}&", ""])
-def test_years_the_wrong_way_round_are_told(client: TestClient, query: str) -> None:
+def test_years_the_wrong_way_round_are_reported(client: TestClient, query: str) -> None:
     """Years in the wrong order are refused in searches and lists."""
     page = page_at(client, f"/?{query}from=2020&to=2010", status=422)
     assert "The first year, 2020, is after the last, 2010" in page.text
@@ -148,15 +148,15 @@ def test_nothing_is_offered_where_nothing_is_left(client: TestClient) -> None:
         assert "Search without" not in page_at(client, f"/?{query}", status=422).text
 
 
-@pytest.mark.parametrize("asked", [
+@pytest.mark.parametrize("page_query", [
     PageQuery(paper=PAPER, like=(Further(THIRD),), not_like=(Further(OTHER),), year_from=2015),
     PageQuery(text="floods", year_from=2015),
     PageQuery(paper=PAPER, like=(Further(THIRD),), not_like=(Further(OTHER),)),
 ])  # fmt: skip
-def test_without_the_first_paper_the_rest_stays(client: TestClient, asked: PageQuery) -> None:
+def test_without_the_first_paper_the_rest_stays(client: TestClient, page_query: PageQuery) -> None:
     """Removing the first paper keeps papers to avoid and filters."""
-    page = page_at(client, asked.address())
-    assert asked.without_start() == query_of(page.all("a", id="part-1")[0]["href"])
+    page = page_at(client, page_query.address())
+    assert page_query.without_start() == query_of(page.all("a", id="part-1")[0]["href"])
 
 
 @pytest.mark.parametrize("own", [f"paper={PAPER}", f"like={PAPER}", "text=floods"])
@@ -169,7 +169,7 @@ def test_papers_to_avoid_go_with_the_last_to_be_like(client: TestClient, own: st
 
 
 @pytest.mark.parametrize(
-    ("query", "asked"),
+    ("query", "page_query"),
     [
         ("venue=rope", PageQuery(venues=("Journal of Rope", "Rope and Sail"))),
         ("venue=kites", PageQuery(venues=("kites",))),
@@ -177,7 +177,7 @@ def test_papers_to_avoid_go_with_the_last_to_be_like(client: TestClient, own: st
     ],
 )
 def test_a_part_of_the_name_of_a_venue_or_field_is_enough(
-    venues: TestClient, query: str, asked: PageQuery
+    venues: TestClient, query: str, page_query: PageQuery
 ) -> None:
     """Part of the name of a venue or field is enough, and a whole name in any case is only that one."""
     page = page_at(venues, f"/?{query}")
@@ -185,7 +185,7 @@ def test_a_part_of_the_name_of_a_venue_or_field_is_enough(
         name: [each["value"] for each in page.all("input", type="hidden", name=name) if "id" not in each]
         for name in ("venue", "field")
     }
-    assert {"venue": [*asked.venues] * 2, "field": [*asked.fields] * 2} == kept
+    assert {"venue": [*page_query.venues] * 2, "field": [*page_query.fields] * 2} == kept
     assert ranked_ids(page)
     assert ranked_ids(page_at(venues, f"/?text=title&{query}"))
 
@@ -200,7 +200,7 @@ def test_venues_that_are_too_many_are_linked(venues: TestClient) -> None:
 
 
 @pytest.mark.parametrize("part", ["venue", "field", "author"])
-def test_a_name_that_nobody_has_is_told(venues: TestClient, part: str) -> None:
+def test_a_name_that_nobody_has_is_reported(venues: TestClient, part: str) -> None:
     """A name that no paper has is reported in lists and searches."""
     for query in ("", "text=title&"):
         assert f"No {part}'s name contains “zzz”." in page_at(venues, f"/?{query}{part}=zzz").text
@@ -234,8 +234,8 @@ def test_text_runs_its_own_way(venues: TestClient) -> None:
 
 def test_a_text_of_several_sentences_may_be_an_abstract(client: TestClient) -> None:
     """A text of several sentences gets a link to search it as an abstract, even if it is too long."""
-    asked = PageQuery(text=SEVERAL, facets=(Facet.METHOD,), year_from=2015, limit=25)
-    page = page_at(client, asked.address())
+    page_query = PageQuery(text=SEVERAL, facets=(Facet.METHOD,), year_from=2015, limit=25)
+    page = page_at(client, page_query.address())
     pasted = query_of(page.all("a", id="as-abstract")[0]["href"])
     assert PageQuery(abstract=SEVERAL, year_from=2015, limit=25) == pasted
     assert 3 == len(page_at(client, pasted.address()).all("li", class_="choice"))
@@ -250,14 +250,14 @@ def test_a_text_beside_further_papers_keeps_its_facets(client: TestClient) -> No
     """The facets of a text can be chosen next to further papers."""
     page = page_at(client, f"/?text=floods&like={OTHER}")
     (method,) = page.all("a", id="facet-method")
-    asked = PageQuery(text="floods", facets=(Facet.METHOD,), like=(Further(OTHER),))
-    assert asked == query_of(method["href"])
-    assert 10 == len(page_at(client, asked.address()).all("article"))
+    page_query = PageQuery(text="floods", facets=(Facet.METHOD,), like=(Further(OTHER),))
+    assert page_query == query_of(method["href"])
+    assert 10 == len(page_at(client, page_query.address()).all("article"))
 
 
 def test_the_box_at_the_top_keeps_how_results_are_shown(client: TestClient) -> None:
     """The box at the top keeps filters, view, order and number of results, but not the query."""
-    asked = PageQuery(
+    page_query = PageQuery(
         paper=PAPER,
         like=(Further(OTHER),),
         year_from=2000,
@@ -266,13 +266,13 @@ def test_the_box_at_the_top_keeps_how_results_are_shown(client: TestClient) -> N
         view=View.TABLE,
         order=Order.YEAR,
     )
-    top = client.get(asked.address()).text.partition('role="search"')[2].partition("</form>")[0]
+    top = client.get(page_query.address()).text.partition('role="search"')[2].partition("</form>")[0]
     kept = [(each["name"], each["value"]) for each in Page(top).all("input", type="hidden")]
-    assert list(asked.beside.parameters()) == kept
+    assert list(page_query.beside.parameters()) == kept
     assert {"from", "field", "n", "view", "sort"} == {name for name, _ in kept}
 
 
-def test_two_papers_to_compare_are_asked_for(client: TestClient) -> None:
+def test_a_comparison_needs_two_papers(client: TestClient) -> None:
     """Comparing needs two papers: no error before any is named, then one for the missing paper."""
     empty = page_at(client, "/compare")
     assert not any(each.get("role") == "alert" for _, each in empty.tags)

@@ -38,7 +38,7 @@ def next_of(page: str) -> str:
 
 
 @pytest.mark.parametrize("change", ["replaced", "deleted"])
-def test_the_next_page_is_of_the_paper_that_was_asked_with(client: TestClient, change: str) -> None:
+def test_the_next_page_is_of_the_paper_of_the_query(client: TestClient, change: str) -> None:
     """Later pages show the query's paper as on the first, even if it was replaced or deleted."""
     following = next_of(client.get("/", params={"paper": "mine/1", "n": 5}).text)
     before = client.get(following)

@@ -6,7 +6,7 @@ import httpx
 import pytest
 from playwright.sync_api import expect
 
-from tests.support.examples.page_queries import ASKED, ID, PAPER
+from tests.support.examples.page_queries import ID, PAPER, QUERY_PATH
 from tests.support.servers.browser import VisitFn, barriers
 
 PHONE = {"width": 390, "height": 800}
@@ -37,7 +37,7 @@ def test_back_to_a_library(visit: VisitFn, way: str) -> None:
 @pytest.mark.parametrize("scripts", [True, False])
 def test_the_next_papers_are_in_sight_on_a_phone(visit: VisitFn, *, scripts: bool) -> None:
     """On a phone the next page of results scrolls to the results."""
-    page = visit(ASKED, viewport=PHONE, java_script_enabled=scripts)
+    page = visit(QUERY_PATH, viewport=PHONE, java_script_enabled=scripts)
     page.get_by_role("link", name="Next papers").click()
     expect(page.locator("#results-title")).to_contain_text("11 to 20")
     expect(page.locator("#results-title")).to_be_in_viewport()
@@ -47,7 +47,7 @@ def test_the_next_papers_are_in_sight_on_a_phone(visit: VisitFn, *, scripts: boo
 
 def test_the_next_papers_begin_at_the_top_of_a_wide_window(visit: VisitFn) -> None:
     """In a wide window the next page of results begins at the top, next to the query."""
-    page = visit(ASKED)
+    page = visit(QUERY_PATH)
     page.get_by_role("link", name="Next papers").click()
     expect(page.locator("#results-title")).to_contain_text("11 to 20")
     assert 0 == page.evaluate("scrollY")
@@ -55,7 +55,7 @@ def test_the_next_papers_begin_at_the_top_of_a_wide_window(visit: VisitFn) -> No
 
 def test_back_from_a_place_within_the_page(visit: VisitFn) -> None:
     """Going back from a link within the page scrolls to where it was clicked, and forward to its place."""
-    page = visit(ASKED)
+    page = visit(QUERY_PATH)
     page.locator(".timeline a.dot[href='#result-7']").click()
     expect(page.locator("#result-7")).to_be_in_viewport()
     page.go_back()
@@ -66,7 +66,7 @@ def test_back_from_a_place_within_the_page(visit: VisitFn) -> None:
 
 def test_what_is_found_at_the_top_keeps_the_filters(visit: VisitFn) -> None:
     """Searches by the box at the top keep the filters, including those set later."""
-    page = visit(f"{ASKED}&view=table")
+    page = visit(f"{QUERY_PATH}&view=table")
     page.locator("summary", has_text="Edit the search").click()
     page.locator("#filters-title").click()
     page.locator("#from").fill("2001")
@@ -98,7 +98,7 @@ def test_without_scripts_nothing_is_offered_that_needs_them(visit: VisitFn, site
 
 def test_a_print_has_measures_and_no_controls(visit: VisitFn) -> None:
     """A print has the measures and no controls."""
-    page = visit(f"{ASKED}&facet=method&like=demo:p01-m00", viewport={"width": 800, "height": 1000})
+    page = visit(f"{QUERY_PATH}&facet=method&like=demo:p01-m00", viewport={"width": 800, "height": 1000})
     page.emulate_media(media="print")
     for shown in (".card .closeness", ".card .strength", ".choice .text", ".seeds li"):
         expect(page.locator(shown).first).to_be_visible()
@@ -113,9 +113,9 @@ def test_a_print_has_measures_and_no_controls(visit: VisitFn) -> None:
     page.emulate_media(media="screen")
 
 
-def test_choices_are_told_apart_in_forced_colours(visit: VisitFn) -> None:
+def test_choices_are_distinguished_in_forced_colours(visit: VisitFn) -> None:
     """If the system forces its colours, chosen facets, avoided sentences and the marked title look so."""
-    page = visit(f"{ASKED}&facet=method&u=0", forced_colors="active")
+    page = visit(f"{QUERY_PATH}&facet=method&u=0", forced_colors="active")
     page.locator("#find").fill("for")
     expect(page.locator(".top .titles li").first).to_be_visible()
     page.keyboard.press("ArrowDown")
@@ -148,7 +148,7 @@ def test_the_results_are_skipped_to(visit: VisitFn) -> None:
 @pytest.mark.parametrize(("view", "first"), [("cards", "h3 a"), ("table", "a.expand")])
 def test_the_first_paper_is_skipped_to(visit: VisitFn, view: str, first: str) -> None:
     """A skip link leads to the first paper, and the dots of the timeline are no stops of Tab."""
-    page = visit(f"{ASKED}&view={view}")
+    page = visit(f"{QUERY_PATH}&view={view}")
     page.get_by_role("link", name="Skip to the first paper").focus()
     page.keyboard.press("Enter")
     page.keyboard.press("Tab")

@@ -42,7 +42,7 @@ WHALES: dict[str, Any] = {
 SONGS = {"id": "w/2", "title": "Songs of whales", "abstract": ["Whales sing songs.", "We hear whales."]}
 ESTATES = {"id": "t/1", "title": "Estates", "abstract": ["Zyx qwv.", "Plm okn ijb."]}
 ABSTRACT = "Whales sing. We count whales."
-ASKED = (
+QUERIES = (
     PageQuery(text="whales sing", facets=(Facet.METHOD,), limit=25),
     PageQuery(paper="w/1", sentences=(1,), unlike_sentences=(0,), year_from=2000, venues=("A", "B")),
     PageQuery(paper="w/1", facets=(Facet.METHOD, Facet.RESULT), unlike_facets=(Facet.BACKGROUND,), words=0.0),
@@ -112,22 +112,22 @@ def add(post: Callable[..., Any], *papers: dict[str, Any]) -> None:
     assert 200 == answer.status_code, answer.text
 
 
-@pytest.mark.parametrize("asked", ASKED)
-def test_what_is_kept_is_asked_again(client: TestClient, asked: PageQuery) -> None:
+@pytest.mark.parametrize("page_query", QUERIES)
+def test_a_saved_query_is_searched_again(client: TestClient, page_query: PageQuery) -> None:
     """Opening a saved search gives the same query, with likes, dislikes, facets and filters."""
-    path = f"/saved/{save(client, to_keep(asked))}"
+    path = f"/saved/{save(client, to_keep(page_query))}"
     opened = client.get(f"{path}/search", follow_redirects=False)
-    assert (303, asked.address()) == (opened.status_code, opened.headers["location"])
-    assert asked.address() in [each["href"] for each in page_at(client, path).all("a", class_="main")]
+    assert (303, page_query.address()) == (opened.status_code, opened.headers["location"])
+    assert page_query.address() in [each["href"] for each in page_at(client, path).all("a", class_="main")]
 
 
-@pytest.mark.parametrize("asked", [ASKED[0], ASKED[4]])
-def test_the_form_holds_what_is_asked(client: TestClient, asked: PageQuery) -> None:
+@pytest.mark.parametrize("page_query", [QUERIES[0], QUERIES[4]])
+def test_the_form_holds_the_query(client: TestClient, page_query: PageQuery) -> None:
     """The form on the results saves their query, but not how it is shown."""
     add(client.post, SONGS, ESTATES)
-    page = page_at(client, asked.address(opened=1))
+    page = page_at(client, page_query.address(opened=1))
     forms = [each for each in page.all("form") if each.get("action") == "/v1/queries"]
-    assert to_keep(asked) == json.loads(forms[0]["data-body"])
+    assert to_keep(page_query) == json.loads(forms[0]["data-body"])
 
 
 @pytest.mark.parametrize(
@@ -152,7 +152,7 @@ def test_what_the_page_cannot_ask_is_said(client: TestClient, kept: dict[str, An
 
 
 @pytest.mark.parametrize(
-    ("kept", "asked"),
+    ("kept", "page_query"),
     [
         (
             {"recommendations": {"seeds": ["w/1", "w/2"], "negatives": [{"paper_id": "t/1"}]}},
@@ -163,15 +163,15 @@ def test_what_the_page_cannot_ask_is_said(client: TestClient, kept: dict[str, An
     ],
 )
 def test_what_a_program_saved_is_opened_where_it_asks_the_same(
-    client: TestClient, kept: dict[str, Any], asked: PageQuery | None
+    client: TestClient, kept: dict[str, Any], page_query: PageQuery | None
 ) -> None:
     """A search saved by a program opens if the page can ask it, however it is written."""
     answer = client.post("/v1/queries", json={"name": "n", **kept})
-    if asked is None:
+    if page_query is None:
         assert 422 == answer.status_code
         return
     opened = client.get(f"/saved/{answer.json()['id']}/search", follow_redirects=False)
-    assert asked.address() == opened.headers["location"]
+    assert page_query.address() == opened.headers["location"]
 
 
 def test_new_papers_are_shown_until_they_are_seen(client: TestClient) -> None:
@@ -242,11 +242,11 @@ def test_no_form_of_another_site_changes_anything(client: TestClient) -> None:
     for method in ("POST", "PUT", "DELETE"):
         for path in ("/saved", f"/saved/{query}", f"/saved/{query}/search"):
             assert 405 == client.request(method, path).status_code
-    asked = client.options(
+    preflight = client.options(
         f"/v1/queries/{query}",
         headers={"Origin": "https://elsewhere.example", "Access-Control-Request-Method": "DELETE"},
     )
-    assert "access-control-allow-origin" not in asked.headers
+    assert "access-control-allow-origin" not in preflight.headers
     assert 1 == len(client.get("/v1/queries").json()["queries"])
 
 

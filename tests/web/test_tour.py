@@ -222,7 +222,7 @@ def test_a_collection_is_browsed(tour: Page) -> None:
 def test_a_search_is_kept(tour: Page) -> None:
     """A search with likes and dislikes is saved, listed, opened and deleted."""
     tour.goto(f"{METHOD}&like={OTHERS[0]['id']}&not={OTHERS[1]['id']}")
-    asked = tour.locator("#summary .chip").all_text_contents()
+    chips = tour.locator("#summary .chip").all_text_contents()
     tour.get_by_text("Save this search").click()
     tour.get_by_label("Name").fill(f"Causes and {LONG}"[:100].strip())
     tour.get_by_role("button", name="Save", exact=True).click()
@@ -234,7 +234,7 @@ def test_a_search_is_kept(tour: Page) -> None:
     expect(tour.get_by_role("heading", name="No new papers")).to_be_visible()
     looked_at(tour)
     tour.get_by_role("link", name="Open the search").click()
-    expect(tour.locator("#summary .chip")).to_have_text(asked)
+    expect(tour.locator("#summary .chip")).to_have_text(chips)
     tour.go_back()
     tour.once("dialog", lambda dialog: dialog.accept())
     tour.get_by_role("button", name="Delete").click()

@@ -13,7 +13,7 @@ PAPERS = {
 PAPERS_BY_TITLE = {paper["title"]: paper for paper in PAPERS.values()}
 ID = "demo:p03-m07"
 PAPER = PAPERS[ID]
-ASKED = f"/?paper={ID}"
+QUERY_PATH = f"/?paper={ID}"
 
 
 def shown(page: Page) -> list[str]:

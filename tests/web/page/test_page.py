@@ -127,16 +127,16 @@ def test_scripts_stay_small() -> None:
 )
 def test_the_page_asks_what_a_program_asks(client: TestClient, query: str, body: dict[str, object]) -> None:
     """An address stands for one request to the API, and both give the same papers in the same order."""
-    asked = PageQuery.of(QueryParams(query))
-    assert ("/v1/search", {**body, "limit": 10}) == (asked.path, asked.body())
-    out = client.post(asked.path, json=body).json()
+    page_query = PageQuery.of(QueryParams(query))
+    assert ("/v1/search", {**body, "limit": 10}) == (page_query.path, page_query.body())
+    out = client.post(page_query.path, json=body).json()
     page = page_at(client, f"/?{query}")
     assert [result["paper"]["id"] for result in out["results"]] == ranked_ids(page)
 
 
 def test_the_form_sends_what_the_address_asks(client: TestClient) -> None:
     """Without scripts, the form of a page sends the query of its address again."""
-    asked = PageQuery(
+    page_query = PageQuery(
         paper=PAPER,
         facets=(Facet.METHOD,),
         unlike_sentences=(0,),
@@ -147,7 +147,7 @@ def test_the_form_sends_what_the_address_asks(client: TestClient) -> None:
         view=View.TABLE,
         order=Order.YEAR,
     )
-    page = page_at(client, asked.address())
+    page = page_at(client, page_query.address())
     sent = [
         (each["name"], each.get("value", ""))
         for each in page.all("input")
@@ -156,7 +156,7 @@ def test_the_form_sends_what_the_address_asks(client: TestClient) -> None:
     assert ("s", "2") in sent
     paper = client.get(f"/v1/papers/{PAPER}").json()["paper"]
     sentences = [Sentence("", 0, 0, Facet(each["facet"])) for each in paper["sentences"]]
-    assert asked == PageQuery.of(QueryParams(sent)).settled(sentences)
+    assert page_query == PageQuery.of(QueryParams(sent)).settled(sentences)
 
 
 def test_a_form_may_send_a_facet_with_its_ticks(client: TestClient) -> None:
@@ -176,8 +176,8 @@ def test_unticking_all_of_a_facet_leaves_it(client: TestClient) -> None:
         for each in page.all("input")
         if each.get("name", "s") != "s" and (each.get("type") != "checkbox" or "checked" in each)
     ]
-    asked = PageQuery.of(QueryParams(sent))
-    assert ((), (Facet.BACKGROUND,)) == (asked.facets, asked.unlike_facets)
+    page_query = PageQuery.of(QueryParams(sent))
+    assert ((), (Facet.BACKGROUND,)) == (page_query.facets, page_query.unlike_facets)
 
 
 def test_a_facet_is_never_offered_to_be_like_and_unlike() -> None:
@@ -188,8 +188,8 @@ def test_a_facet_is_never_offered_to_be_like_and_unlike() -> None:
         PageQuery(paper="x", facets=(Facet.OBJECTIVE,)),
         PageQuery(paper="x", unlike_facets=(Facet.OBJECTIVE,)),
     )
-    for asked in (like, unlike):
-        view = view_query(asked, paper)
+    for page_query in (like, unlike):
+        view = view_query(page_query, paper)
         assert view is not None
         for link in (*view.facets, *view.unlike):
             chosen = query_of(link.href)
@@ -198,14 +198,14 @@ def test_a_facet_is_never_offered_to_be_like_and_unlike() -> None:
 
 def test_several_papers_become_seeds_and_negatives(client: TestClient) -> None:
     """Further papers become seeds, and papers and sentences to be unlike become negatives."""
-    asked = PageQuery.of(QueryParams(f"paper={PAPER}&s=2&u=0&like=demo:p01-m00&not=demo:p02-m00"))
+    page_query = PageQuery.of(QueryParams(f"paper={PAPER}&s=2&u=0&like=demo:p01-m00&not=demo:p02-m00"))
     expected = {
         "seeds": [{"paper_id": PAPER, "sentences": [2]}, {"paper_id": "demo:p01-m00"}],
         "negatives": [{"paper_id": PAPER, "sentences": [0]}, {"paper_id": "demo:p02-m00"}],
         "limit": 10,
     }
-    assert ("/v1/recommendations", expected) == (asked.path, asked.body())
-    page = page_at(client, asked.address())
+    assert ("/v1/recommendations", expected) == (page_query.path, page_query.body())
+    page = page_at(client, page_query.address())
     assert 10 == len(page.all("article"))
     assert "Similar to" in page.text
 
@@ -238,7 +238,7 @@ def test_an_unknown_further_paper_is_named_beside_its_reason(client: TestClient)
         (f"not={PAPER}", 422, "only papers to avoid"),
     ],
 )
-def test_what_cannot_be_asked_is_said_on_the_page(
+def test_why_a_query_is_refused_is_on_the_page(
     client: TestClient, query: str, status: int, words: str
 ) -> None:
     """A bad address gets the right status and a page that says why."""
@@ -306,18 +306,18 @@ def test_no_results_say_what_to_do(client: TestClient) -> None:
 
 def test_a_page_after_the_last_leads_back(client: TestClient) -> None:
     """A page after the last one blames no filter and links back."""
-    asked = PageQuery(paper=PAPER, year_from=2000)
+    page_query = PageQuery(paper=PAPER, year_from=2000)
     services = client.app.state.services  # type: ignore[attr-defined]
-    query, engine = asked.request().to_query(), services.collection.engines.current
+    query, engine = page_query.request().to_query(), services.collection.engines.current
     cursor = services.cursors.write(ListPage(len(engine.snapshot), 200), query, engine.digest)
-    page = page_at(client, asked.address(cursor=cursor))
+    page = page_at(client, page_query.address(cursor=cursor))
     assert "No more papers" in page.text
     assert "Remove a filter" not in page.text
     (back,) = page.all("a", rel="prev")
     assert ranked_ids(page_at(client, back["href"]))
 
 
-def test_before_anything_is_asked_the_page_tells_of_the_collection_whom_it_may(
+def test_without_a_query_the_page_describes_the_collection_to_whom_it_may(
     client: TestClient, hashed_data: Path, tmp_path: Path
 ) -> None:
     """With keys, the page and its files are open, but searches and facts about the collection need a key."""

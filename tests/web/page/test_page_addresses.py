@@ -49,11 +49,11 @@ queries = st.fixed_dictionaries(
 
 @given(queries)
 @settings(max_examples=200)
-def test_an_address_holds_all_that_is_asked(parts: dict[str, Any]) -> None:
+def test_an_address_holds_the_whole_query(parts: dict[str, Any]) -> None:
     """A query written into an address and read again is unchanged."""
-    asked = PageQuery(**parts)
-    address = asked.address(cursor=asked.cursor, opened=asked.opened)
-    assert asked == PageQuery.of(QueryParams(address[2:]))
+    page_query = PageQuery(**parts)
+    address = page_query.address(cursor=page_query.cursor, opened=page_query.opened)
+    assert page_query == PageQuery.of(QueryParams(address[2:]))
 
 
 @given(

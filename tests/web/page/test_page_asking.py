@@ -8,7 +8,15 @@ import httpx
 import pytest
 from playwright.sync_api import Page, Route, expect
 
-from tests.support.examples.page_queries import ASKED, ID, PAPER, PAPERS, PAPERS_BY_TITLE, answered, shown
+from tests.support.examples.page_queries import (
+    ID,
+    PAPER,
+    PAPERS,
+    PAPERS_BY_TITLE,
+    QUERY_PATH,
+    answered,
+    shown,
+)
 from tests.support.servers.browser import VisitFn, barriers, held_requests
 
 
@@ -101,11 +109,11 @@ def test_another_text_has_no_sentence_of_the_old_one_ticked(visit: VisitFn, *, s
     page.get_by_role("button", name="Find similar papers").click()
     expect(page.locator(".choice")).to_have_count(1)
     expect(page.locator("article.card")).to_have_count(10)
-    asked = parse_qs(urlsplit(page.url).query)
-    assert {"abstract": ["We measure how quickly ropes wear."], "from": ["2000"]} == asked
+    parameters = parse_qs(urlsplit(page.url).query)
+    assert {"abstract": ["We measure how quickly ropes wear."], "from": ["2000"]} == parameters
 
 
-def test_a_text_that_is_being_changed_is_not_asked_yet(visit: VisitFn) -> None:
+def test_a_text_that_is_being_changed_is_not_searched_yet(visit: VisitFn) -> None:
     """A tick, or Enter in a filter, searches in the text that is shown; what was typed stays."""
     page = visit("/?abstract=Rivers+flood+towns.+We+fit+a+graph+network.&s=1")
     page.get_by_text("Change the text").click()
@@ -189,7 +197,7 @@ def test_a_file_is_dropped(visit: VisitFn) -> None:
 
 def test_text_that_is_dropped_is_left_to_the_browser(visit: VisitFn) -> None:
     """Dropped text is not taken for a file."""
-    page = visit(ASKED)
+    page = visit(QUERY_PATH)
     text = page.evaluate_handle(
         "() => { const carried = new DataTransfer(); carried.setData('text/plain', 'x'); return carried; }"
     )
@@ -211,7 +219,7 @@ def test_a_short_text_is_looked_for(visit: VisitFn, site: str) -> None:
 
 def test_a_facet_is_chosen(visit: VisitFn, site: str) -> None:
     """Choosing a facet ticks its sentences and gives the results of the same API request."""
-    page = visit(ASKED)
+    page = visit(QUERY_PATH)
     facet = page.locator(".choice .facet").first.inner_text().lower()
     page.locator(f"#query a.chip.{facet}").first.click()
     expect(page.locator("#query a.chip.on").first).to_contain_text(facet)
@@ -222,7 +230,7 @@ def test_a_facet_is_chosen(visit: VisitFn, site: str) -> None:
 
 def test_sentences_are_chosen_and_others_marked_unlike(visit: VisitFn, site: str) -> None:
     """Ticking a sentence as unlike unticks it as like, and going back restores each state."""
-    page = visit(ASKED)
+    page = visit(QUERY_PATH)
     whole = shown(page)
     choose(page, "#s3")
     choose(page, "#s4")
@@ -254,7 +262,7 @@ def select(page: Page, *sentences: int) -> None:
 
 def test_selected_text_chooses_its_sentences(visit: VisitFn, site: str) -> None:
     """Selecting text with the mouse chooses its sentences."""
-    page = visit(ASKED)
+    page = visit(QUERY_PATH)
     select(page, 3, 4)
     expect(page).to_have_url(re.compile("s=3&s=4$"))
     expect(page.locator(".choice input[name=s]:checked")).to_have_count(2)
@@ -269,7 +277,7 @@ def test_selected_text_is_no_longer_avoided(
     visit: VisitFn, site: str, avoided: str, marked: list[int], left: list[int]
 ) -> None:
     """Selecting text chooses its sentences, also if they were marked to be avoided by number or by facet."""
-    page = visit(f"{ASKED}&{avoided}")
+    page = visit(f"{QUERY_PATH}&{avoided}")
     select(page, *marked)
     expect(page.locator(".choice input[name=s]:checked")).to_have_count(2)
     page.wait_for_url(f"**{''.join(f'&s={number}' for number in marked)}**")
@@ -281,7 +289,7 @@ def test_selected_text_is_no_longer_avoided(
 
 def test_papers_are_filtered(visit: VisitFn) -> None:
     """A filter of years applies next to the chosen facet, and a link removes it."""
-    page = visit(f"{ASKED}&facet=method")
+    page = visit(f"{QUERY_PATH}&facet=method")
     page.locator(".filters summary").click()
     page.get_by_label("From year").fill("2020")
     page.get_by_role("button", name="Apply").click()
@@ -310,7 +318,7 @@ def test_a_field_is_browsed(visit: VisitFn) -> None:
 
 def test_papers_of_an_author_are_found(visit: VisitFn) -> None:
     """Part of an author's name filters, like a name in a result, and links remove the filter."""
-    page = visit(f"{ASKED}&facet=method")
+    page = visit(f"{QUERY_PATH}&facet=method")
     name = page.locator("article.card .about a").first.inner_text()
     page.locator(".filters summary").click()
     page.get_by_label("Author").fill(name.split()[-1].upper())
@@ -328,7 +336,7 @@ def test_papers_of_an_author_are_found(visit: VisitFn) -> None:
 
 def test_nothing_found_says_what_to_do(visit: VisitFn) -> None:
     """If filters leave no papers, the page says so and offers to remove them."""
-    page = visit(f"{ASKED}&from=2100")
+    page = visit(f"{QUERY_PATH}&from=2100")
     expect(page.get_by_role("heading", name="No papers")).to_be_visible()
     page.locator(".empty a.chip").click()
     expect(page.locator("article.card")).to_have_count(10)
@@ -337,7 +345,7 @@ def test_nothing_found_says_what_to_do(visit: VisitFn) -> None:
 @pytest.mark.smoke
 def test_one_goes_on_from_a_result(visit: VisitFn, site: str) -> None:
     """The links "More like this" and "Not like this" add removable seeds, which are never results."""
-    page = visit(ASKED)
+    page = visit(QUERY_PATH)
     more, less = shown(page)[0], shown(page)[4]
     by_title = {paper["title"]: key for key, paper in PAPERS.items()}
     page.locator("article.card").first.get_by_role("link", name="More like this").click()
@@ -356,7 +364,7 @@ def test_one_goes_on_from_a_result(visit: VisitFn, site: str) -> None:
 
 def test_a_further_paper_is_added_by_its_title(visit: VisitFn) -> None:
     """The box for further papers suggests titles, too."""
-    page = visit(ASKED)
+    page = visit(QUERY_PATH)
     other = next(paper for key, paper in PAPERS.items() if key != ID)
     page.locator("#like").fill(other["title"][:20])
     page.locator(".titles li").first.click()
@@ -366,7 +374,7 @@ def test_a_further_paper_is_added_by_its_title(visit: VisitFn) -> None:
 @pytest.mark.parametrize("scripts", [True, False])
 def test_a_further_paper_to_be_unlike_is_added(visit: VisitFn, *, scripts: bool) -> None:
     """The same box adds a paper to be unlike, by title with suggestions or by id without JavaScript."""
-    page = visit(ASKED) if scripts else visit(ASKED, java_script_enabled=False)
+    page = visit(QUERY_PATH) if scripts else visit(QUERY_PATH, java_script_enabled=False)
     other = next(key for key in PAPERS if key != ID)
     page.get_by_label("Like or unlike").select_option("Unlike")
     if scripts:
@@ -383,7 +391,7 @@ def test_a_further_paper_to_be_unlike_is_added(visit: VisitFn, *, scripts: bool)
 
 def test_a_further_paper_counts_in_a_respect(visit: VisitFn, site: str) -> None:
     """The link "More like this" keeps the facet, and each further paper's facet can be changed."""
-    page = visit(f"{ASKED}&facet=method")
+    page = visit(f"{QUERY_PATH}&facet=method")
     by_title = {paper["title"]: key for key, paper in PAPERS.items()}
     more = by_title[shown(page)[0]]
     page.locator("article.card").first.get_by_role("link", name="More like this").click()
@@ -407,7 +415,7 @@ def test_a_further_paper_counts_in_a_respect(visit: VisitFn, site: str) -> None:
 
 def test_a_respect_is_chosen_without_scripts(visit: VisitFn, site: str) -> None:
     """Without JavaScript, the form sends each further paper with its facet."""
-    page = visit(f"{ASKED}&facet=method&like=demo:p01-m00", java_script_enabled=False)
+    page = visit(f"{QUERY_PATH}&facet=method&like=demo:p01-m00", java_script_enabled=False)
     page.locator("#in-1").select_option("in result")
     page.get_by_role("button", name="Add").click()
     expect(page.locator("#in-1")).to_have_value("result")
@@ -417,7 +425,7 @@ def test_a_respect_is_chosen_without_scripts(visit: VisitFn, site: str) -> None:
 
 def test_parts_of_the_query_are_taken_away(visit: VisitFn) -> None:
     """Each part in the summary is a link that removes it and keeps the keyboard focus in the summary."""
-    page = visit(f"{ASKED}&facet=method&unlike=background&from=2015&like=demo:p01-m00&in=method")
+    page = visit(f"{QUERY_PATH}&facet=method&unlike=background&from=2015&like=demo:p01-m00&in=method")
     expect(page.locator(".summary .part")).to_have_count(5)
     page.locator(".summary").get_by_role("link", name="2015 or later").focus()
     page.keyboard.press("Enter")
@@ -425,7 +433,7 @@ def test_parts_of_the_query_are_taken_away(visit: VisitFn) -> None:
     expect(page.locator("#summary")).to_be_focused()
     page.locator(".summary").get_by_role("link", name="background").click()
     expect(page.locator(".summary .part")).to_have_count(3)
-    assert page.url.endswith(f"{ASKED.replace(':', '%3A')}&facet=method&like=demo%3Ap01-m00&in=method")
+    assert page.url.endswith(f"{QUERY_PATH.replace(':', '%3A')}&facet=method&like=demo%3Ap01-m00&in=method")
     page.locator(".summary").get_by_role("link", name=PAPER["title"]).click()
     expect(page.get_by_role("heading", level=1)).to_have_text("Papers similar to these")
     expect(page.locator("article.card")).to_have_count(10)
@@ -433,7 +441,7 @@ def test_parts_of_the_query_are_taken_away(visit: VisitFn) -> None:
 
 def test_a_title_goes_on_with_the_query(visit: VisitFn) -> None:
     """The title of a result starts from it with the same facet and filters."""
-    page = visit(f"{ASKED}&facet=method&from=2015")
+    page = visit(f"{QUERY_PATH}&facet=method&from=2015")
     title = shown(page)[1]
     page.locator("article.card").nth(1).locator("h3 a").click()
     expect(page.get_by_role("heading", level=1)).to_have_text(title)
@@ -443,7 +451,7 @@ def test_a_title_goes_on_with_the_query(visit: VisitFn) -> None:
 
 def test_the_focus_stays_where_one_was(visit: VisitFn) -> None:
     """After a change the focus stays on the same element, or moves to its group."""
-    page = visit(f"{ASKED}&like=demo:p01-m00")
+    page = visit(f"{QUERY_PATH}&like=demo:p01-m00")
     page.locator("#query .chips a.chip").nth(1).focus()
     page.keyboard.press("Enter")
     expect(page.locator("#query .chips a.chip").nth(1)).to_have_attribute("aria-current", "true")
@@ -465,7 +473,7 @@ def test_the_focus_stays_where_one_was(visit: VisitFn) -> None:
 
 def test_what_is_being_typed_is_not_lost(visit: VisitFn) -> None:
     """Typed text that was not submitted survives an answer; submitted text is cleared."""
-    page = visit(ASKED)
+    page = visit(QUERY_PATH)
     page.locator("#like").fill("begun")
     choose(page, "#s3")
     expect(page.locator("#like")).to_have_value("begun")
@@ -484,7 +492,7 @@ def test_what_is_being_typed_is_not_lost(visit: VisitFn) -> None:
 
 def test_a_paper_to_avoid_stays_one_while_its_title_is_typed(visit: VisitFn) -> None:
     """What is chosen for a paper that is not added yet survives an answer, until the paper is added."""
-    page = visit(f"{ASKED}&facet=method")
+    page = visit(f"{QUERY_PATH}&facet=method")
     page.locator("#as").select_option("Unlike")
     page.locator("#like").fill("demo:p01-m00")
     page.locator("label:has(#s3)").click()
@@ -519,11 +527,11 @@ def test_a_text_too_long_for_an_address_is_not_sent(visit: VisitFn) -> None:
     ("address", "status", "words"),
     [
         ("/?paper=nowhere", 404, "not in this collection"),
-        (f"{ASKED}&s=x", 422, "whole number"),
-        (f"{ASKED}&s=99", 422, "sentence"),
-        (f"{ASKED}&facet=smell", 422, "may be one of"),
-        (f"{ASKED}&cursor=abc", 422, "first page"),
-        (f"{ASKED}&n=1000", 422, "100"),
+        (f"{QUERY_PATH}&s=x", 422, "whole number"),
+        (f"{QUERY_PATH}&s=99", 422, "sentence"),
+        (f"{QUERY_PATH}&facet=smell", 422, "may be one of"),
+        (f"{QUERY_PATH}&cursor=abc", 422, "first page"),
+        (f"{QUERY_PATH}&n=1000", 422, "100"),
         ("/?title=Alone", 422, "abstract"),
         ("/nowhere", 404, "There is nothing at this address"),
     ],
@@ -537,7 +545,7 @@ def test_what_cannot_be_answered_is_said(site: str, address: str, status: int, w
 
 def test_a_service_that_is_away_leaves_the_page_as_it_is(visit: VisitFn) -> None:
     """If the service does not answer, the results stay, with an error and "Try again"."""
-    page = visit(ASKED)
+    page = visit(QUERY_PATH)
     page.route("**/?*", lambda route: route.abort())
     page.locator("#s3").check()
     expect(page.get_by_role("alert")).to_contain_text("does not answer")
@@ -550,7 +558,7 @@ def test_a_service_that_is_away_leaves_the_page_as_it_is(visit: VisitFn) -> None
 
 def test_a_login_that_expired_is_not_taken_for_an_answer(visit: VisitFn) -> None:
     """If a proxy leads to its login page, so does a search, and nothing counts as saved."""
-    page = visit(ASKED)
+    page = visit(QUERY_PATH)
 
     def log_in(route: Route) -> None:
         if route.request.is_navigation_request():
@@ -570,7 +578,7 @@ def test_a_login_that_expired_is_not_taken_for_an_answer(visit: VisitFn) -> None
 
 def test_waiting_is_shown(visit: VisitFn) -> None:
     """While an answer is loading the page stays readable, and only the last query is answered."""
-    page = visit(ASKED)
+    page = visit(QUERY_PATH)
     held = held_requests(page, "**/?*")
     page.locator("label:has(#s3)").click()
     expect(page.locator(".loading")).to_be_visible()
@@ -586,7 +594,7 @@ def test_waiting_is_shown(visit: VisitFn) -> None:
 
 def test_a_year_of_the_timeline_filters(visit: VisitFn) -> None:
     """A dot of the timeline leads to its card, and a year filters by it, without a new page."""
-    page = visit(ASKED)
+    page = visit(QUERY_PATH)
     page.locator(".timeline a.dot[href='#result-7']").click()
     expect(page.locator("#result-7")).to_be_in_viewport()
     year = page.locator(".timeline a.year").first

@@ -51,10 +51,10 @@ def address(**given: object) -> str:
 )
 def test_too_much_is_refused_in_words(client: TestClient, given: dict[str, object], said: str) -> None:
     """Pages and files refuse too much with the number and the limit, without repeating the input."""
-    asked = address(**given)
-    assert said in page_at(client, asked, status=422).text
-    assert said in client.get(asked.replace("/?", "/results.bib?")).text
-    assert len(client.get(asked).content) < 20_000
+    path = address(**given)
+    assert said in page_at(client, path, status=422).text
+    assert said in client.get(path.replace("/?", "/results.bib?")).text
+    assert len(client.get(path).content) < 20_000
 
 
 PARAMETERS = (
@@ -95,11 +95,11 @@ def test_who_is_refused_for_now_can_try_again(hashed_data: Path) -> None:
 def test_a_text_that_is_too_long_is_shown(client: TestClient) -> None:
     """A pasted text that is too long stays in its open box, if a request line can hold it."""
     text = "y" * (MAX_SHOWN_CHARS - len("Kites"))
-    asked = address(title="Kites", abstract=text)
-    page = page_at(client, asked, status=422)
+    path = address(title="Kites", abstract=text)
+    page = page_at(client, path, status=422)
     assert "59,995 characters, and 10,000 are allowed" in page.text
     assert "open" in page.all("details", class_="paste")[0]
-    assert f"{text}</textarea>" in client.get(asked).text
+    assert f"{text}</textarea>" in client.get(path).text
     assert not page.all("a", class_="main")
 
 

@@ -203,16 +203,16 @@ def test_the_command_line_filters_by_author(authors: TestClient) -> None:
 
 def test_a_draft_is_kept_where_too_many_authors_have_a_name(authors: TestClient) -> None:
     """If too many authors match, the query stays, and links choose one author or none."""
-    asked = PageQuery(
+    page_query = PageQuery(
         title="My draft", abstract="We sing. We count.", facets=(Facet.METHOD,), authors=("kim",)
     )
-    page = page_at(authors, asked.address(), status=422)
+    page = page_at(authors, page_query.address(), status=422)
     assert "21 authors have this name" in page.text
     assert "We count." in page.text
     assert ["My draft"] == [each["value"] for each in page.all("input", id="title")]
     links = {each["href"] for each in page.all("a")}
-    assert asked.address(authors=("Kim Number00",)) in links
-    assert asked.address(authors=()) in links
+    assert page_query.address(authors=("Kim Number00",)) in links
+    assert page_query.address(authors=()) in links
     alone = page_at(authors, "/?author=kim", status=422)
     assert PageQuery(authors=("Kim Number19",)).address() in {each["href"] for each in alone.all("a")}
 

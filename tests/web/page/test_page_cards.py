@@ -46,9 +46,9 @@ def test_matching_sentences_are_marked_by_their_weight(client: TestClient) -> No
 def test_only_what_carries_a_match_is_marked(client: TestClient) -> None:
     """The heaviest sentences up to 80 % of the match are marked, except light ones; all show shares."""
     for query, body in (("", {}), ("&facet=method", {"facet": "method"}), ("&s=2", {"sentences": [2]})):
-        asked = {"query": {"paper_id": PAPER}, "limit": 5, **body}
+        request = {"query": {"paper_id": PAPER}, "limit": 5, **body}
         for result, html in zip(
-            client.post("/v1/search", json=asked).json()["results"],
+            client.post("/v1/search", json=request).json()["results"],
             client.get(f"/?paper={PAPER}&n=5{query}").text.split("<article")[1:],
             strict=True,
         ):
@@ -238,8 +238,8 @@ def test_a_text_may_be_compared_with_a_facet(client: TestClient) -> None:
     page = page_at(client, chip["href"])
     assert ["true"] == [each["aria-current"] for each in page.all("a", id="facet-method")]
     body = {"query": {"text": "graph networks"}, "facet": "method"}
-    asked = client.post("/v1/search", json=body).json()["results"]
-    assert [each["paper"]["id"] for each in asked] == ranked_ids(page)
+    results = client.post("/v1/search", json=body).json()["results"]
+    assert [each["paper"]["id"] for each in results] == ranked_ids(page)
     more = page_at(client, f"{chip['href']}&like={PAPER}")
     assert ["true"] == [each["aria-current"] for each in more.all("a", id="facet-method")]
     assert ranked_ids(more)

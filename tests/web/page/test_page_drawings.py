@@ -149,7 +149,7 @@ def test_one_sentence_may_meet_several(engine: SearchEngine) -> None:
         assert len(view.pairs) == len({pair.column.number for pair in view.pairs})
 
 
-def test_several_seeds_are_told_apart(engine: SearchEngine) -> None:
+def test_several_seeds_are_distinguished(engine: SearchEngine) -> None:
     """Rows of several papers are labelled with paper and sentence; those of negatives count against."""
     ids = ["demo:p00-m01", "demo:p02-m02"]
     seeds = tuple(map(Seed, ids))
@@ -284,7 +284,7 @@ def test_no_years_no_drawing(engine: SearchEngine) -> None:
     assert TimelineView((), "None of these papers has a year", 0.0, 0.0, 0.0) == draw_timeline([])
 
 
-def test_the_collection_is_told_as_it_is(engine: SearchEngine) -> None:
+def test_the_collection_is_described_as_it_is(engine: SearchEngine) -> None:
     """The numbers of papers, sentences, years, venues and fields, and the encoder, are the snapshot's."""
     snapshot = engine.snapshot
     papers = [snapshot.paper(int(at)) for at in snapshot.positions]
@@ -296,8 +296,8 @@ def test_the_collection_is_told_as_it_is(engine: SearchEngine) -> None:
     assert [("Akin demo corpus (invented)", 100)] == [(each.name, each.n_papers) for each in view.venues]
     for each in view.fields:
         assert sum(each.name in paper.fields for paper in papers) == each.n_papers
-    told = dict(bar.words.split(": ") for bar in view.bars)
-    assert {str(p.year): str(sum(q.year == p.year for q in papers)) for p in papers} == told
+    papers_by_year = dict(bar.words.split(": ") for bar in view.bars)
+    assert {str(p.year): str(sum(q.year == p.year for q in papers)) for p in papers} == papers_by_year
     assert max(bar.height for bar in view.bars) == view.chart_height
     assert describe_collection(snapshot) is view
 
@@ -414,7 +414,7 @@ def test_figures_with_shared_words_go_before_all_others(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("rows", [b"{", b'[{"set": 1}]', b"[" + b" " * 5_000_000 + b"]"])
-def test_figures_that_cannot_be_read_are_told(tmp_path: Path, rows: bytes) -> None:
+def test_figures_that_cannot_be_read_are_reported(tmp_path: Path, rows: bytes) -> None:
     """A file of figures that cannot be read is named, and the page goes on without figures."""
     (tmp_path / FILE).write_bytes(rows)
     found = read_figures(tmp_path, "hashing")

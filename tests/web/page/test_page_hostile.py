@@ -90,8 +90,8 @@ def test_no_string_of_a_query_runs(visit_at: VisitFn, hostile: str) -> None:
         words = " . ".join(some)
         filters = {"venue": some, "field": some, "n": 1}
         pasted = {"title": words, "abstract": f"We. {words}", "not": some, **filters}
-        for asked in (pasted, {"text": words[:900], "like": some, **filters}):
-            answer = page.goto(f"/?{urlencode(asked, doseq=True)}", wait_until="domcontentloaded")
+        for parameters in (pasted, {"text": words[:900], "like": some, **filters}):
+            answer = page.goto(f"/?{urlencode(parameters, doseq=True)}", wait_until="domcontentloaded")
             assert answer is not None
             # A name matches parts of names; if too many match, the answer is 422.
             assert answer.status in {200, 422}
@@ -119,11 +119,11 @@ class Markup(HTMLParser):
 
 
 @pytest.mark.parametrize("name", ["paper", "s", "facet", "u", "unlike", "n", "from", "cursor"])
-def test_what_cannot_be_asked_is_no_markup(hostile: str, name: str) -> None:
+def test_a_refused_value_is_no_markup(hostile: str, name: str) -> None:
     """An error page that repeats the query has it as text."""
     with httpx.Client(base_url=hostile) as client:
         for text in STRINGS[::2]:
-            asked = {"paper": IDS[0], name: text}
-            answer = client.get("/", params=asked)
+            parameters = {"paper": IDS[0], name: text}
+            answer = client.get("/", params=parameters)
             assert answer.status_code in {404, 410, 422}, answer.text
             assert [] == Markup(answer.text).faults

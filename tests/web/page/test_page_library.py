@@ -90,10 +90,10 @@ def send(
     name: str = "my.bib",
     *,
     status: int = 200,
-    **asked: str | list[str],
+    **fields: str | list[str],
 ) -> Page:
     """Return the page that answers a file sent with the fields of a query."""
-    answer = client.post("/library", data=asked, files={"file": (name, content)})
+    answer = client.post("/library", data=fields, files={"file": (name, content)})
     assert status == answer.status_code
     return Page(answer.text)
 
@@ -111,11 +111,11 @@ def test_papers_are_found_by_names_and_titles(client: TestClient, name: str) -> 
     assert "3 of 4 papers are in this collection" in page.text
     assert f"From {name}" in page.text
     (missing,) = page.all("a", title="Similar")
-    asked = query_of(missing["href"])
+    page_query = query_of(missing["href"])
     if name in {"ids.txt", "my list"}:
-        assert PageQuery(text="Nobody has été") == asked
+        assert PageQuery(text="Nobody has été") == page_query
     else:
-        assert PageQuery(title="Nobody has été", abstract="It is warm.") == asked
+        assert PageQuery(title="Nobody has été", abstract="It is warm.") == page_query
     assert 3 == len([each for each in page.all("input") if "checked" in each])
 
 
@@ -123,8 +123,8 @@ def test_filters_go_with_every_search_from_a_library(client: TestClient) -> None
     """Searches for missing papers, and by the box at the top, keep the filters of the search."""
     page = send(client, FILES["my.bib"], **{"from": "2015", "paper": "ropes"})
     (missing,) = page.all("a", title="Similar")
-    asked = query_of(missing["href"])
-    assert PageQuery(title="Nobody has été", abstract="It is warm.", year_from=2015) == asked
+    page_query = query_of(missing["href"])
+    assert PageQuery(title="Nobody has été", abstract="It is warm.", year_from=2015) == page_query
     kept = page.all("input", type="hidden", name="from")
     assert ["2015"] * 3 == [each["value"] for each in kept]  # the box, the ticked ones, another file
 
@@ -255,15 +255,15 @@ def test_no_more_are_ticked_than_a_search_takes(tmp_path: Path, hashing: Encoder
         assert [f"p{number}" for number in range(3, 51)] == ticked
         assert "48 papers are ticked: the first that are not yet in the search, which takes 50" in page.text
         kept = [(each["name"], each["value"]) for each in page.all("input", type="hidden")]
-        asked = [(name, value) for name, value in kept if name in {"like", "paper"}][:3]
-        assert 200 == client.get("/", params=[*asked, *(("add", name) for name in ticked)]).status_code
+        parameters = [(name, value) for name, value in kept if name in {"like", "paper"}][:3]
+        assert 200 == client.get("/", params=[*parameters, *(("add", name) for name in ticked)]).status_code
 
 
 def test_of_too_many_papers_the_first_are_searched_with(client: TestClient) -> None:
     """A link leads to the search with as many as an address may have, those of the query so far first."""
     chosen = [("paper", "knots"), ("like", "a"), ("in", "method"), *(("add", f"p{n}") for n in range(60))]
-    asked = [*chosen, ("in", "result"), ("each", "result"), ("from", "2000")]
-    answer = client.get(f"/?{urlencode(asked)}")
+    parameters = [*chosen, ("in", "result"), ("each", "result"), ("from", "2000")]
+    answer = client.get(f"/?{urlencode(parameters)}")
     assert 422 == answer.status_code
     assert "Search with the first 50 papers" in answer.text
     (link,) = [each["href"] for each in Page(answer.text).all("a", class_="main")]
@@ -271,20 +271,20 @@ def test_of_too_many_papers_the_first_are_searched_with(client: TestClient) -> N
     assert PageQuery(paper="knots", like=first, year_from=2000) == query_of(link)
 
 
-def test_what_is_asked_is_kept(client: TestClient) -> None:
+def test_the_query_is_kept(client: TestClient) -> None:
     """The form and the found papers keep the query, and a facet applies only to the added papers."""
-    asked = PageQuery(
+    page_query = PageQuery(
         paper="knots", like=(Further("ropes", (Facet.RESULT,)), Further("sails of paper")), year_from=2000
     )
-    form = Page(client.get(asked.address("/library")).text)
+    form = Page(client.get(page_query.address("/library")).text)
     hidden = [(each["name"], each["value"]) for each in form.all("input", type="hidden")]
-    assert asked == PageQuery.of(QueryParams(hidden))
+    assert page_query == PageQuery.of(QueryParams(hidden))
     parts = [(name, (None, value)) for name, value in hidden]
     answer = client.post("/library", files=[*parts, ("file", ("my.bib", FILES["my.bib"]))])
     answered = answer.text.partition('<form action="/" data-plain>')[2].partition("</form>")[0]
     kept = [(each["name"], each["value"]) for each in Page(answered).all("input", type="hidden")]
     added = [("each", "background"), ("add", "pmid:31452104")]
-    further = (*asked.like, Further("pmid:31452104", (Facet.BACKGROUND,)))
+    further = (*page_query.like, Further("pmid:31452104", (Facet.BACKGROUND,)))
     assert further == PageQuery.of(QueryParams([*kept, *added])).like
 
 

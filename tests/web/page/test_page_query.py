@@ -57,12 +57,12 @@ def summary(client: TestClient, address: str, *, status: int = 200) -> dict[str,
 def test_a_further_paper_counts_in_its_own_respect(client: TestClient) -> None:
     """The facet after a paper in the address applies to it alone, and the API gives the same papers."""
     address = f"/?paper={PAPER}&like={LIKE}&in=method&not={UNLIKE}&in=background,result"
-    asked = PageQuery.of(QueryParams(address[2:]))
+    page_query = PageQuery.of(QueryParams(address[2:]))
     body = {
         "seeds": [{"paper_id": PAPER}, {"paper_id": LIKE, "facet": "method"}],
         "negatives": [{"paper_id": UNLIKE, "facet": ["background", "result"]}],
     }
-    assert {**body, "limit": 10} == asked.body()
+    assert {**body, "limit": 10} == page_query.body()
     out = client.post("/v1/recommendations", json=body).json()
     assert [each["paper"]["id"] for each in out["results"]] == ranked_ids(page_at(client, address))
 
@@ -103,19 +103,21 @@ def test_more_like_this_carries_what_a_result_has(client: TestClient) -> None:
 def test_a_title_keeps_the_query(client: TestClient) -> None:
     """A title starts the same search from its paper: facets it has, further papers, filters and view."""
     like = (Further(LIKE, (Facet.RESULT,)),)
-    asked = replace(ALL, fields=(), facets=(Facet.OTHER, Facet.METHOD), like=like, view="table", limit=50)
-    page = page_at(client, asked.address())
+    page_query = replace(
+        ALL, fields=(), facets=(Facet.OTHER, Facet.METHOD), like=like, view="table", limit=50
+    )
+    page = page_at(client, page_query.address())
     starts = [query_of(each["href"]) for each in page.all("a", title="Start")]
     assert len(starts) > 40
     for start in starts:
-        facets = tuple(facet for facet in asked.facets if facet in FACETS[start.paper])
-        assert replace(asked, paper=start.paper, facets=facets) == start
+        facets = tuple(facet for facet in page_query.facets if facet in FACETS[start.paper])
+        assert replace(page_query, paper=start.paper, facets=facets) == start
     (seed,) = [
         query_of(each["href"])
         for each in page.all("a", class_="long")
         if LIKE[5:] in each["href"].split("&")[0]
     ]
-    assert replace(asked, paper=LIKE, facets=(Facet.RESULT,), like=()) == seed
+    assert replace(page_query, paper=LIKE, facets=(Facet.RESULT,), like=()) == seed
 
 
 def test_sentences_of_another_paper_are_not_kept(client: TestClient) -> None:
@@ -174,12 +176,12 @@ def test_a_text_keeps_its_facet_beside_further_papers(client: TestClient) -> Non
     """A text next to further papers keeps its facet, which the summary can remove."""
     alone = page_at(client, "/?text=graph+networks&facet=method")
     address = next(each["href"] for each in alone.all("a") if "like=" in each.get("href", ""))
-    asked = query_of(address)
-    assert (Facet.METHOD,) == asked.facets
+    page_query = query_of(address)
+    assert (Facet.METHOD,) == page_query.facets
     left = query_of(summary(client, address)["in their method"])
-    assert ((), asked.like) == (left.facets, left.like)
-    assert {"text": "graph networks", "facet": "method"} == asked.body()["seeds"][0]
-    answer = client.post("/v1/recommendations", json=asked.body()).json()
+    assert ((), page_query.like) == (left.facets, left.like)
+    assert {"text": "graph networks", "facet": "method"} == page_query.body()["seeds"][0]
+    answer = client.post("/v1/recommendations", json=page_query.body()).json()
     assert [result["paper"]["id"] for result in answer["results"]] == ranked_ids(page_at(client, address))
     assert ranked_ids(page_at(client, address)) != ranked_ids(page_at(client, left.address()))
 

@@ -11,7 +11,15 @@ import httpx
 import pytest
 from playwright.sync_api import Page, expect
 
-from tests.support.examples.page_queries import ASKED, ID, PAPER, PAPERS, PAPERS_BY_TITLE, answered, shown
+from tests.support.examples.page_queries import (
+    ID,
+    PAPER,
+    PAPERS,
+    PAPERS_BY_TITLE,
+    QUERY_PATH,
+    answered,
+    shown,
+)
 from tests.support.servers.browser import VisitFn, barriers, held_requests
 
 
@@ -35,7 +43,7 @@ def meets(page: Page) -> dict[str, set[str]]:
 
 def test_matches_light_up_both_ways(visit: VisitFn) -> None:
     """Hovering or focusing a sentence highlights its matches, from query to card and back."""
-    page = visit(ASKED)
+    page = visit(QUERY_PATH)
     met = meets(page)
     number = next(iter(set.union(*met.values())))
     expected = {sentence for sentence, numbers in met.items() if number in numbers}
@@ -58,7 +66,7 @@ def test_matches_light_up_both_ways(visit: VisitFn) -> None:
 
 def test_a_card_opens_to_its_alignment(visit: VisitFn, site: str) -> None:
     """An opened card draws the alignment and lists the values that sum to the match."""
-    page = visit(ASKED)
+    page = visit(QUERY_PATH)
     card = page.locator("#result-1")
     card.locator("a.why").click()
     expect(card.get_by_role("img", name="Which sentences match")).to_be_visible()
@@ -72,7 +80,7 @@ def test_a_card_opens_to_its_alignment(visit: VisitFn, site: str) -> None:
 
 def test_pages_never_repeat_a_paper(visit: VisitFn) -> None:
     """The link "Next papers" leads through all papers except the query's, each exactly once."""
-    page = visit(f"{ASKED}&n=25")
+    page = visit(f"{QUERY_PATH}&n=25")
     titles = shown(page)
     while page.get_by_role("link", name="Next papers").count():
         first = titles[-1]
@@ -85,7 +93,7 @@ def test_pages_never_repeat_a_paper(visit: VisitFn) -> None:
 
 def test_a_link_keeps_the_whole_query(visit: VisitFn) -> None:
     """The permalink shows the same choices and the same papers to somebody else."""
-    page = visit(f"{ASKED}&s=3&u=0&from=2015&not=demo:p00-m00")
+    page = visit(f"{QUERY_PATH}&s=3&u=0&from=2015&not=demo:p00-m00")
     link = page.locator("a.stays").get_attribute("href")
     assert link is not None
     other = visit(link)
@@ -97,7 +105,7 @@ def test_a_link_keeps_the_whole_query(visit: VisitFn) -> None:
 
 def test_results_are_exported(visit: VisitFn, tmp_path: Path) -> None:
     """The papers of the page and of the whole list are downloaded as BibTeX, RIS and CSV."""
-    page = visit(ASKED)
+    page = visit(QUERY_PATH)
     page.locator(".save summary").click()
     for name, entry in (("BibTeX", r"^@"), ("RIS", r"^TY  - "), ("CSV", r'^"\d+","-')):
         for place, n_papers in ((0, 10), (1, 99)):
@@ -110,7 +118,7 @@ def test_results_are_exported(visit: VisitFn, tmp_path: Path) -> None:
 
 def test_results_are_skimmed_in_a_table(visit: VisitFn) -> None:
     """Table rows open to cards and close, and the address keeps the view and the order."""
-    page = visit(f"{ASKED}&facet=method")
+    page = visit(f"{QUERY_PATH}&facet=method")
     titles = shown(page)
     page.get_by_role("link", name="Table", exact=True).click()
     rows = page.locator("tr.entry")
@@ -144,7 +152,7 @@ def test_results_are_skimmed_in_a_table(visit: VisitFn) -> None:
 
 def test_a_row_opens_once_however_often_it_is_clicked(visit: VisitFn) -> None:
     """A click while its card is on the way asks for no second one; after that a click closes it."""
-    page = visit(f"{ASKED}&view=table&n=3")
+    page = visit(f"{QUERY_PATH}&view=table&n=3")
     held = held_requests(page, "**/?*open=*")
     with page.expect_request("**/?*open=*"):
         page.locator("#result-1 a.expand").dblclick()
@@ -162,7 +170,9 @@ def test_a_row_opens_once_however_often_it_is_clicked(visit: VisitFn) -> None:
 
 def test_a_table_is_copied_for_a_paper(visit: VisitFn, site: str) -> None:
     """A button copies the table as LaTeX; if that fails, it offers to save the file."""
-    page = visit(f"{ASKED}&facet=method&unlike=background", permissions=["clipboard-read", "clipboard-write"])
+    page = visit(
+        f"{QUERY_PATH}&facet=method&unlike=background", permissions=["clipboard-read", "clipboard-write"]
+    )
     page.locator(".save summary").click()
     button = page.locator(".copies").get_by_role("button", name="LaTeX")
     button.click()
@@ -178,7 +188,7 @@ def test_the_command_asks_the_same(visit: VisitFn, site: str) -> None:
     """The curl command gives the papers of the page, with seeds, facets and filters."""
     page = visit("/batch")
     for more in ("&s=3", "&u=2&from=2015", "&like=demo:p00-m00&n=25"):
-        page.goto(ASKED + more)
+        page.goto(QUERY_PATH + more)
         command = shlex.split(page.locator("#curl").text_content().replace("\\\n", " "))
         body = json.loads(command[command.index("-d") + 1])
         assert command[1].startswith(f"{site}/v1/")
@@ -187,7 +197,7 @@ def test_the_command_asks_the_same(visit: VisitFn, site: str) -> None:
 
 def test_the_command_asks_for_all_papers_that_are_sorted(visit: VisitFn, site: str) -> None:
     """Newest first, the command gets all papers of the list, which the API does not sort."""
-    page = visit(f"{ASKED}&sort=year")
+    page = visit(f"{QUERY_PATH}&sort=year")
     page.get_by_role("link", name="Next papers").click()
     expect(page.locator("#results-title")).to_contain_text("11 to 20")
     command = shlex.split(page.locator("#curl").text_content().replace("\\\n", " "))
@@ -199,7 +209,7 @@ def test_the_command_asks_for_all_papers_that_are_sorted(visit: VisitFn, site: s
 
 def test_command_and_link_are_copied(visit: VisitFn, site: str) -> None:
     """Buttons copy the command, or the link to the page, to the clipboard."""
-    page = visit(ASKED, permissions=["clipboard-read", "clipboard-write"])
+    page = visit(QUERY_PATH, permissions=["clipboard-read", "clipboard-write"])
     page.locator(".take summary").click()
     page.locator("button[data-copy=curl]").click()
     expect(page.locator("button[data-copy=curl]")).to_have_text("Copied")
@@ -290,7 +300,7 @@ def tab_to(page: Page, selector: str, *, most: int = 120) -> None:
 
 def test_one_comes_back_to_where_one_was(visit: VisitFn) -> None:
     """Reloading, and going back from another page, restores the scroll position."""
-    page = visit(ASKED)
+    page = visit(QUERY_PATH)
     page.evaluate("scrollTo(0, 900)")
     page.reload(wait_until="load")
     page.wait_for_timeout(100)
@@ -306,7 +316,7 @@ def test_one_comes_back_to_where_one_was(visit: VisitFn) -> None:
 @pytest.mark.parametrize(("view", "link"), [("cards", "a.why"), ("table", "a.expand")])
 def test_what_was_opened_is_in_the_address(visit: VisitFn, view: str, link: str) -> None:
     """Back and a reload show the card or row that was opened last, and nothing once it is closed."""
-    page = visit(f"{ASKED}&view={view}")
+    page = visit(f"{QUERY_PATH}&view={view}")
     page.locator(f"#result-2 {link}").click()
     expect(page.locator("details.why svg")).to_be_visible()
     expect(page).to_have_url(re.compile(r"[?&]open=2\b"))
@@ -322,7 +332,7 @@ def test_what_was_opened_is_in_the_address(visit: VisitFn, view: str, link: str)
 
 def test_a_card_that_comes_late_leaves_the_next_search_alone(visit: VisitFn) -> None:
     """A card whose answer comes after the next search does not get into the address of that search."""
-    page = visit(ASKED)
+    page = visit(QUERY_PATH)
     held = held_requests(page, "**/?*open=*")
     page.locator("#result-2 a.why").click()
     page.locator("label:has(#s3)").click()
@@ -339,7 +349,7 @@ def test_a_card_that_comes_late_leaves_the_next_search_alone(visit: VisitFn) -> 
 
 def test_a_card_that_cannot_be_opened_says_so(visit: VisitFn) -> None:
     """If a card cannot be opened because the service is busy, the page stays with "Try again"."""
-    page = visit(ASKED)
+    page = visit(QUERY_PATH)
     page.route("**/?*open=*", lambda route: route.fulfill(status=503, content_type="text/html", body="<p>"))
     page.locator("#result-1 a.why").click()
     expect(page.get_by_role("alert")).to_contain_text("too busy")
@@ -351,7 +361,7 @@ def test_a_card_that_cannot_be_opened_says_so(visit: VisitFn) -> None:
 
 def test_a_failed_way_back_is_tried_again_without_a_step_more(visit_at: VisitFn, site: str) -> None:
     """Going back while the service is away, then trying again, leaves the history unchanged."""
-    page = visit_at(site, ASKED)  # a new tab, as a long history grows no more
+    page = visit_at(site, QUERY_PATH)  # a new tab, as a long history grows no more
     page.locator("#query .chips a.chip").nth(1).click()
     expect(page).to_have_url(re.compile("facet="))
     length = page.evaluate("history.length")
@@ -370,7 +380,7 @@ def test_a_failed_way_back_is_tried_again_without_a_step_more(visit_at: VisitFn,
 @pytest.mark.parametrize("away", [True, False])
 def test_forward_after_a_way_back_without_an_answer(visit_at: VisitFn, site: str, *, away: bool) -> None:
     """If the address is again that of the page that is shown, nothing older can be tried, nor comes late."""
-    page = visit_at(site, ASKED)
+    page = visit_at(site, QUERY_PATH)
     whole = shown(page)
     page.locator("#query .chips a.chip.method").first.click()
     expect(page).to_have_url(re.compile("facet=method"))
@@ -392,7 +402,7 @@ def test_forward_after_a_way_back_without_an_answer(visit_at: VisitFn, site: str
 
 def test_a_link_within_the_page_does_not_end_a_search(visit: VisitFn) -> None:
     """Who goes to a card while an answer is on its way still gets the answer."""
-    page = visit(ASKED)
+    page = visit(QUERY_PATH)
     held = held_requests(page, "**/?*")
     page.locator("label:has(#s3)").click()
     expect(page.locator(".loading")).to_be_visible()
@@ -402,14 +412,14 @@ def test_a_link_within_the_page_does_not_end_a_search(visit: VisitFn) -> None:
     expect(page).to_have_url(re.compile("s=3$"))
 
 
-RICH = f"{ASKED}&s=3&u=0&from=2010&not=demo:p00-m00&like=demo:p01-m00&in=method&open=1&n=3"
+RICH = f"{QUERY_PATH}&s=3&u=0&from=2010&not=demo:p00-m00&like=demo:p01-m00&in=method&open=1&n=3"
 LOOKED_AT = (
     "/",
     "/library",
     RICH,
-    f"{ASKED}&from=2100",
+    f"{QUERY_PATH}&from=2100",
     "/?field=Hydrology&from=2015",
-    f"{ASKED}&facet=method&view=table&n=3&open=2",
+    f"{QUERY_PATH}&facet=method&view=table&n=3&open=2",
     "/?paper=nowhere",
 )
 
@@ -447,7 +457,7 @@ def test_long_texts_fit(visit: VisitFn) -> None:
 
 def test_policies_are_strict(site: str) -> None:
     """Pages allow nothing inline, and their scripts are cached for ever."""
-    addresses, scripts = ["/batch", ASKED], set[str]()
+    addresses, scripts = ["/batch", QUERY_PATH], set[str]()
     with httpx.Client(base_url=site) as client:
         while addresses:
             address = addresses.pop()

@@ -23,7 +23,7 @@ from tests.support.builds import build_quietly, many_papers, write_corpus
 from tests.support.clients import client_of
 from tests.support.examples.pages import PAPER, Page, page_at, ranked_ids
 
-ASKED = f"/?paper={PAPER}&facet=method&unlike=background"
+QUERY_PATH = f"/?paper={PAPER}&facet=method&unlike=background"
 
 
 @pytest.fixture(scope="module")
@@ -69,7 +69,7 @@ def test_a_row_says_what_matches_and_what_the_paper_does(
     client: TestClient, results: list[dict[str, Any]]
 ) -> None:
     """A row has the title, year, heaviest sentence, problem, method and result, but no abstract."""
-    html = client.get(f"{ASKED}&view=table").text
+    html = client.get(f"{QUERY_PATH}&view=table").text
     rows = html.split('<tr class="entry')[1:]
     assert len(results) == len(rows)
     assert not Page(html).all("article")
@@ -95,7 +95,7 @@ def test_a_paper_without_a_facet_has_none_to_show(results: list[dict[str, Any]])
 
 def test_a_row_opens_to_its_card(client: TestClient) -> None:
     """The address names the opened row, and the links of rows open and close their cards."""
-    page = page_at(client, f"{ASKED}&view=table&open=2")
+    page = page_at(client, f"{QUERY_PATH}&view=table&open=2")
     assert ["card-2"] == [each["id"] for each in page.all("article")]
     assert ["false", "true", "false"] == [each["aria-expanded"] for each in page.all("a", class_="expand")][
         :3
@@ -109,10 +109,10 @@ def test_a_row_opens_to_its_card(client: TestClient) -> None:
 def test_the_newest_may_come_first(client: TestClient, view: str, results: list[dict[str, Any]]) -> None:
     """Sorted by year over all pages, papers keep their ranks, and equal years are in order of rank."""
     saved = list(
-        csv.DictReader(io.StringIO(client.get(f"/results.csv{ASKED[1:]}&whole=1").text.lstrip("\ufeff")))
+        csv.DictReader(io.StringIO(client.get(f"/results.csv{QUERY_PATH[1:]}&whole=1").text.lstrip("\ufeff")))
     )
     expected = sorted(saved, key=lambda each: (-int(each["year"]), int(each["rank"])))
-    pages = pages_from(client, f"{ASKED}&view={view}&sort=year&n=40")
+    pages = pages_from(client, f"{QUERY_PATH}&view={view}&sort=year&n=40")
     assert [each["id"] for each in expected] == [each for page in pages for each in ranked_ids(page)]
     tag = "tr" if view == "table" else "article"
     shown = [int(each["id"].split("-")[1]) for page in pages for each in page.all(tag) if "id" in each]
@@ -201,7 +201,7 @@ def test_the_page_says_what_of_the_list_is_saved(client: TestClient) -> None:
 )
 def test_results_are_saved_as_a_table(client: TestClient, ending: str, media_type: str) -> None:
     """The links of a page download its papers as a table, and buttons copy the same table."""
-    page = page_at(client, ASKED)
+    page = page_at(client, QUERY_PATH)
     (link,) = [each["href"] for each in page.all("a") if f"results.{ending}" in each.get("href", "")]
     answer = client.get(link)
     assert (200, f"{media_type}; charset=utf-8") == (answer.status_code, answer.headers["content-type"])
@@ -211,7 +211,9 @@ def test_results_are_saved_as_a_table(client: TestClient, ending: str, media_typ
 
 def test_a_latex_table_cites_the_bibtex_file(client: TestClient, results: list[dict[str, Any]]) -> None:
     """The keys are those of the BibTeX file of the same papers, and LaTeX commands are escaped."""
-    tex, bib = (client.get(ASKED.replace("/", f"/results.{ending}", 1)).text for ending in ("tex", "bib"))
+    tex, bib = (
+        client.get(QUERY_PATH.replace("/", f"/results.{ending}", 1)).text for ending in ("tex", "bib")
+    )
     assert re.findall(r"@\w+\{([^,]+),", bib) == re.findall(r"\\cite\{([^}]+)\}", tex)
     assert 10 == tex.count("\\\\\n") - 1
     assert tex.startswith("\\begin{tabular}{p{")
