@@ -25,7 +25,7 @@ _STRENGTHS: Final = {"strong": "green", "fair": "yellow", "weak": "red"}
 _MIN_TITLE_CHARS: Final = 20  # characters, however narrow the terminal is
 _NARROWEST: Final = 20  # characters of a wrapped line
 # Columns before a sentence of the query, and of a result.
-_ASKED: Final = 7
+_QUERY_INDENT: Final = 7
 _SAID: Final = 9
 
 
@@ -57,7 +57,7 @@ def search_answer(answer: SearchAnswer) -> Group:
 
     ▷ marks the query sentences to be unlike, and ≠ the sentences of a result that are nearest to them.
     """
-    shown: list[Text | Hanging] = [Hanging(_query(answer.query), _ASKED), Text()]
+    shown: list[Text | Hanging] = [Hanging(_query(answer.query), _QUERY_INDENT), Text()]
     return _ranked(shown, answer)
 
 

@@ -120,12 +120,12 @@ def test_a_pages_lines_run(page: Path, scratch: Path, address: str, monkeypatch:
             run(*(THEIRS.get(word, word).replace(SERVICE, address) for word in words_of(line)[1:]))
         else:
             assert line.startswith("curl "), line
-            told = (
+            command = (
                 line.replace(SERVICE, address)
                 .replace("/ID", f"/{made}")
                 .replace('"up_to": 12', f'"up_to": {seen}')
             )
-            answer = sent(told)
+            answer = sent(command)
             assert answer.status_code < 400, (line, answer.text)
             if answer.status_code in {201, 202}:
                 made = str(answer.json()["id"])

@@ -54,7 +54,7 @@ def text_of(result: Any, *, failed: bool = False) -> str:
     return text
 
 
-def asked(address: str, tool: str, *, failed: bool = False, **arguments: Any) -> str:
+def answer_of(address: str, tool: str, *, failed: bool = False, **arguments: Any) -> str:
     """Return the answer of a tool."""
 
     async def ask() -> str:
@@ -141,7 +141,7 @@ def wait_for(port: int, server: subprocess.Popen[bytes]) -> None:
 def test_results_are_short(address: str) -> None:
     """A search shows the title, id, score and matching sentences of each paper, but no abstract."""
     pasted: dict[str, Any] = {"title": "A draft", "abstract": ABSTRACT, "sentences": [1], "limit": 3}
-    text = asked(address, "search_papers", **pasted)
+    text = answer_of(address, "search_papers", **pasted)
     assert "Query: A draft" in text
     assert "counts [1] “We propose a graph network over gauges.”" in text
     assert 3 == len(found_ids(text))
@@ -156,16 +156,16 @@ def test_results_are_short(address: str) -> None:
 def test_contrast_and_filters(address: str) -> None:
     """Contrast and filters reach the search, and the answer includes reasons and warnings."""
     facet: dict[str, Any] = {"paper_id": PAPER, "facet": ["method"]}
-    plain = asked(address, "search_papers", **facet)
-    contrast = asked(address, "search_papers", **facet, unlike=["background"])
+    plain = answer_of(address, "search_papers", **facet)
+    contrast = answer_of(address, "search_papers", **facet, unlike=["background"])
     assert found_ids(plain) != found_ids(contrast)
     assert re.search(r"^  unlike \[\d\] “\w", contrast, re.M)
-    nothing = asked(address, "search_papers", **facet, year_from=2090)
+    nothing = answer_of(address, "search_papers", **facet, year_from=2090)
     assert "Nothing found: No paper matches the filters" in nothing
-    by_venue = asked(address, "search_papers", **facet, venues=["no such venue"])
+    by_venue = answer_of(address, "search_papers", **facet, venues=["no such venue"])
     assert "Nothing found" in by_venue
     french = "Nous présentons un modèle pour la prévision des crues. Les résultats sont très encourageants."
-    foreign = asked(address, "search_papers", abstract=french)
+    foreign = answer_of(address, "search_papers", abstract=french)
     assert f"\nWarning: {warning(WarningCode.ABSTRACT_NOT_ENGLISH, 'fr').message}" in foreign
 
 
@@ -176,10 +176,10 @@ def test_one_facet_needs_no_list(address: str) -> None:
         ("recommend", {"positive": [PAPER]}),
         ("find_sentences", {"text": ABSTRACT}),
     ):
-        one, listed = (asked(address, tool, **given, facet=facet) for facet in ("method", ["method"]))
+        one, listed = (answer_of(address, tool, **given, facet=facet) for facet in ("method", ["method"]))
         assert one == listed
     one, listed = (
-        asked(address, "search_papers", paper_id=PAPER, unlike=facet) for facet in ("result", ["result"])
+        answer_of(address, "search_papers", paper_id=PAPER, unlike=facet) for facet in ("result", ["result"])
     )
     assert one == listed
 
@@ -187,25 +187,27 @@ def test_one_facet_needs_no_list(address: str) -> None:
 def test_texts_are_seeds_too(address: str) -> None:
     """Texts are seeds next to papers, restricted to the requested facet, as in the HTTP API."""
     text = "causal effects under confounding"
-    told = asked(address, "recommend", positive=[PAPER], texts=[text], facet="method")
+    answer = answer_of(address, "recommend", positive=[PAPER], texts=[text], facet="method")
     seeds = [{"paper_id": PAPER, "facet": "method"}, {"text": text, "facet": "method"}]
     with akin.Client(address) as client:
         expected = [result.paper.id for result in client.recommend(seeds, limit=5)]
-    assert expected == found_ids(told)
-    assert found_ids(asked(address, "recommend", positive=[PAPER], facet="method")) != expected
+    assert expected == found_ids(answer)
+    assert found_ids(answer_of(address, "recommend", positive=[PAPER], facet="method")) != expected
 
 
 def test_the_other_tools(address: str) -> None:
     """Recommendations, sentences, analyses and papers are short texts too."""
-    text = asked(address, "recommend", positive=[PAPER, "demo:p03-m08", "nobody"], negative=["demo:p01-m07"])
+    text = answer_of(
+        address, "recommend", positive=[PAPER, "demo:p03-m08", "nobody"], negative=["demo:p01-m07"]
+    )
     assert "Unlike: " in text
     assert "Left out: positive number 2: No paper of this collection has this title, DOI or id" in text
     assert 5 == len(found_ids(text))
-    text = asked(address, "find_sentences", text="We release our code.", by="function", limit=2)
+    text = answer_of(address, "find_sentences", text="We release our code.", by="function", limit=2)
     assert 2 == len(re.findall(r"^   sentence \d+ \(\w+\) of .* \| id \S+ \| distance \d", text, re.M))
-    text = asked(address, "analyze_text", abstract=ABSTRACT)
+    text = answer_of(address, "analyze_text", abstract=ABSTRACT)
     assert re.search(r"^\[1\] method \(\d\.\d\d\): “We propose a graph network over gauges.”", text, re.M)
-    text = asked(address, "get_paper", paper_id=PAPER)
+    text = answer_of(address, "get_paper", paper_id=PAPER)
     assert re.search(rf"^.+ \(20\d\d, .+\) \| id {PAPER}$", text.splitlines()[0])
     assert re.search(r"^\[3\] method: \w", text, re.M)
 
@@ -214,20 +216,20 @@ def test_a_paper_is_found_by_its_title(address: str) -> None:
     """A paper is found by a similar title, and the answer has the id that searches require."""
     with akin.Client(address) as client:
         title = client.paper(PAPER).title
-    best, *others = asked(address, "find_papers", title=title.lower()[:-3], limit=3).splitlines()
+    best, *others = answer_of(address, "find_papers", title=title.lower()[:-3], limit=3).splitlines()
     assert best.startswith(title)
     assert best.endswith(f" | id {PAPER}")
     assert 2 >= len(others)
-    assert asked(address, "find_papers", title="Of whales and ships").startswith("Nothing found: ")
+    assert answer_of(address, "find_papers", title="Of whales and ships").startswith("Nothing found: ")
 
 
-def test_a_model_is_told_what_it_did_wrong(address: str) -> None:
+def test_a_model_learns_what_it_did_wrong(address: str) -> None:
     """Errors of the service and invalid arguments reach the model as readable errors."""
-    text = asked(address, "search_papers", failed=True, paper_id=PAPER, sentences=[99])
+    text = answer_of(address, "search_papers", failed=True, paper_id=PAPER, sentences=[99])
     assert "99" in text
-    assert "limit" in asked(address, "search_papers", failed=True, paper_id=PAPER, limit=51)
-    assert "facet" in asked(address, "search_papers", failed=True, paper_id=PAPER, facet=["colour"])
-    assert "cannot be reached" in asked("http://127.0.0.1:9", "get_paper", failed=True, paper_id=PAPER)
+    assert "limit" in answer_of(address, "search_papers", failed=True, paper_id=PAPER, limit=51)
+    assert "facet" in answer_of(address, "search_papers", failed=True, paper_id=PAPER, facet=["colour"])
+    assert "cannot be reached" in answer_of("http://127.0.0.1:9", "get_paper", failed=True, paper_id=PAPER)
 
 
 @pytest.mark.parametrize(
@@ -235,13 +237,13 @@ def test_a_model_is_told_what_it_did_wrong(address: str) -> None:
 )
 def test_an_argument_that_a_tool_does_not_have(address: str, tool: str, given: dict[str, Any]) -> None:
     """An unknown argument is refused with the known ones, as ignoring a filter would mislead."""
-    told = asked(address, tool, failed=True, **given)
+    text = answer_of(address, tool, failed=True, **given)
     unknown = list(given)[-1]
-    assert f"unknown argument {unknown}; expected " in told
-    assert "paper_id" in told
+    assert f"unknown argument {unknown}; expected " in text
+    assert "paper_id" in text
 
 
-def test_what_the_client_refuses_is_told(address: str) -> None:
+def test_what_the_client_refuses_is_reported(address: str) -> None:
     """An error of the client reaches the model as a tool error."""
 
     async def ask() -> None:
@@ -252,24 +254,24 @@ def test_what_the_client_refuses_is_told(address: str) -> None:
         anyio.run(ask)
 
 
-def test_a_long_pasted_paper_is_not_told_again(address: str) -> None:
+def test_a_long_pasted_paper_is_not_repeated(address: str) -> None:
     """A pasted paper used as a whole is shown as a number of sentences; a selection as its first 20."""
     abstract = " ".join(f"We propose a graph network over gauge {n}." for n in range(50))
-    whole = asked(address, "search_papers", abstract=abstract, limit=1)
+    whole = answer_of(address, "search_papers", abstract=abstract, limit=1)
     assert "\n  counts: 50 sentences\n" in whole
     assert "gauge 7" not in whole
-    chosen = asked(address, "search_papers", abstract=abstract, sentences=list(range(30)), limit=1)
+    chosen = answer_of(address, "search_papers", abstract=abstract, sentences=list(range(30)), limit=1)
     assert 20 == chosen.count("\n  counts [")
     assert "\n  and 10 more\n" in chosen
 
 
 def test_remedies_that_a_model_can_follow(address: str) -> None:
     """Error messages name no address of the API, no page of documentation, and no field of its answers."""
-    nothing = asked(address, "find_papers", title="Of whales and ships")
+    nothing = answer_of(address, "find_papers", title="Of whales and ships")
     assert "/v1/" not in nothing
-    wrong = asked(address, "search_papers", failed=True, paper_id=PAPER, text="floods")
+    wrong = answer_of(address, "search_papers", failed=True, paper_id=PAPER, text="floods")
     assert "/docs" not in wrong
-    lost = asked(address, "recommend", positive=["nobody"])
+    lost = answer_of(address, "recommend", positive=["nobody"])
     assert "Left out: positive number 0: " in lost
     assert "unresolved" not in lost
 

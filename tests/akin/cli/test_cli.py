@@ -256,7 +256,7 @@ print({"torch", "transformers"} & sys.modules.keys())
 """
 
 
-def test_the_version_is_told() -> None:
+def test_the_version_is_printed() -> None:
     """`akin --version` prints the version of the installed package."""
     assert f"akin {version('akin')}" == run("--version").strip()
 

@@ -99,7 +99,7 @@ def test_a_name_that_a_service_refuses_is_said(tmp_path: Path, monkeypatch: pyte
     assert "Run the same command again" not in shown
 
 
-def test_a_key_that_names_another_paper_is_told_of(tmp_path: Path) -> None:
+def test_a_key_that_names_another_paper_is_reported(tmp_path: Path) -> None:
     """A paper that replaces one with an entirely different title is named with both titles."""
     first = ("@misc{a, title={Floods in rivers}, abstract={A.}}", "@misc{b, title={Lamps}, abstract={B.}}")
     index(write_lines(tmp_path, *first, name="my.bib"), "--data", tmp_path / "data")

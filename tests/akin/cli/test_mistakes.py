@@ -183,7 +183,7 @@ def test_a_mistyped_title_is_named_with_what_was_meant(data: Path) -> None:
         assert f"No paper of this collection has this title, DOI or id; {MEANT}" in shown
 
 
-def test_an_empty_query_is_told(hashed_data: Path, tmp_path: Path) -> None:
+def test_an_empty_query_is_refused(hashed_data: Path, tmp_path: Path) -> None:
     """Without any text, the file or standard input is named as empty, and what to give."""
     assert "error: Standard input is empty: give a title" in run(
         "search", "-", "--data", hashed_data, stdin="\n", status=1
@@ -222,11 +222,11 @@ def test_what_was_meant_otherwise_says_how(hashed_data: Path, command: tuple[str
 @pytest.mark.parametrize("form", ["text", "titles", "csv"])
 def test_an_empty_list_says_so_beside_it(hashed_data: Path, form: str) -> None:
     """If no paper matches, a note on standard error says so, in every output format."""
-    for asked, said in (
+    for options, said in (
         (["--year-from", "2090"], "No paper matches."),
         (["--page", "99"], "is past the last"),
     ):
-        given = ["papers", "--data", str(hashed_data), "--output", form, *asked]
+        given = ["papers", "--data", str(hashed_data), "--output", form, *options]
         assert said in CliRunner().invoke(app, given).stderr
 
 

@@ -38,50 +38,50 @@ def printed_ids(*arguments: str | Path) -> list[str]:
 @pytest.mark.parametrize("where", ["folder", "service"])
 def test_pages_are_counted_from_one(hashed_data: Path, address: str, where: str) -> None:
     """Pages start at 1; the last page holds the rest and the page after it is empty."""
-    asked = ("--data", hashed_data) if where == "folder" else ("--url", address)
+    source = ("--data", hashed_data) if where == "folder" else ("--url", address)
     for page, expected in ((1, IDS[:30]), (2, IDS[30:60]), (4, IDS[90:]), (5, [])):
-        assert expected == printed_ids(*asked, "--limit", "30", "--page", str(page))
-    assert IDS == printed_ids(*asked, "--limit", "500")
+        assert expected == printed_ids(*source, "--limit", "30", "--page", str(page))
+    assert IDS == printed_ids(*source, "--limit", "500")
     assert [] == printed_ids("--data", hashed_data, "--page", str(2**40))
-    assert LATE[20:40] == printed_ids(*asked, "--year-from", "2020", "--page", "2")
-    assert f"{len(LATE)}\n" == run("papers", *asked, "--count", "--year-from", "2020")
-    shown = run("papers", *asked, "--limit", "2", "--page", "2").splitlines()
+    assert LATE[20:40] == printed_ids(*source, "--year-from", "2020", "--page", "2")
+    assert f"{len(LATE)}\n" == run("papers", *source, "--count", "--year-from", "2020")
+    shown = run("papers", *source, "--limit", "2", "--page", "2").splitlines()
     assert f"{DEMO[2]['title']}  {DEMO[2]['year']} · {IDS[2]}" == shown[0]
     assert f"    {', '.join(DEMO[2]['authors'])} · {DEMO[2]['venue']}" == shown[1]
     assert "3 to 4 of 100 papers, generation 000001" == shown[-1]
-    *table, note = run("papers", *asked, "--limit", "3", "--output", "csv").splitlines()
+    *table, note = run("papers", *source, "--limit", "3", "--output", "csv").splitlines()
     assert "3 papers of 100; --limit and --page give others." == note
     rows = csv.DictReader(table)
     assert IDS[:3] == [row["id"] for row in rows]
-    shown = run("papers", *asked, "--limit", "3", "--output", "titles").splitlines()
+    shown = run("papers", *source, "--limit", "3", "--output", "titles").splitlines()
     assert (4, note) == (len(shown), shown[-1])
-    assert 100 == len(run("papers", *asked, "--limit", "500", "--output", "titles").splitlines())
+    assert 100 == len(run("papers", *source, "--limit", "500", "--output", "titles").splitlines())
 
 
 @pytest.mark.parametrize("where", ["folder", "service"])
 def test_a_title_is_found_as_it_is_remembered(hashed_data: Path, address: str, where: str) -> None:
     """A misspelt title in any case or some of its words find a paper; if nothing is like it, that is said."""
-    asked = ("--data", hashed_data) if where == "folder" else ("--url", address)
+    source = ("--data", hashed_data) if where == "folder" else ("--url", address)
     wrong = DEMO[7]["title"].lower().replace("e", "a", 1)
-    assert IDS[7] in run("papers", *asked, "--title", wrong).splitlines()[0]
-    found = json.loads(run("papers", *asked, "--title", wrong, "--output", "json"))["results"]
+    assert IDS[7] in run("papers", *source, "--title", wrong).splitlines()[0]
+    found = json.loads(run("papers", *source, "--title", wrong, "--output", "json"))["results"]
     assert IDS[7] == found[0]["paper"]["id"]
     some = " ".join(DEMO[7]["title"].split()[-3:])
-    assert IDS[7] in run("papers", *asked, "--title", some)
+    assert IDS[7] in run("papers", *source, "--title", some)
     assert "No paper has a similar title, or one with these words." in run(
-        "papers", *asked, "--title", "xylophone quartz"
+        "papers", *source, "--title", "xylophone quartz"
     )
 
 
 @pytest.mark.parametrize("where", ["folder", "service"])
 @pytest.mark.parametrize("n_only", [False, True])
-def test_a_name_that_no_paper_has_is_told(
+def test_a_name_that_no_paper_has_is_reported(
     hashed_data: Path, address: str, where: str, *, n_only: bool
 ) -> None:
     """If no paper has a filter's name, listing and counting say so, and name those it may mean."""
-    asked = ("--data", hashed_data) if where == "folder" else ("--url", address)
+    source = ("--data", hashed_data) if where == "folder" else ("--url", address)
     author = DEMO[0]["authors"][0]
-    shown = flat(run("papers", *asked, "--author", author.split()[-1], *(["--count"] if n_only else [])))
+    shown = flat(run("papers", *source, "--author", author.split()[-1], *(["--count"] if n_only else [])))
     assert f"no author is called exactly {author.split()[-1]}; did you mean " in shown
     assert n_only == shown.startswith("0 ")
 

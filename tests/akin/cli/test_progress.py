@@ -22,7 +22,7 @@ def test_a_log_gets_a_line_now_and_then() -> None:
     ] == out.getvalue().splitlines()
 
 
-def test_a_stage_that_begins_again_is_told_again() -> None:
+def test_a_stage_that_begins_again_is_shown_again() -> None:
     """A stage of the same name that starts again is printed again, and the end of a stage is printed once."""
     clock = itertools.count(0.0, 10.0)
     out = io.StringIO()

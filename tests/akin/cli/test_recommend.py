@@ -114,11 +114,11 @@ def test_likes_and_dislikes_are_no_more_than_are_allowed(
 def test_a_file_without_entries_is_named(data: Path, library: Path) -> None:
     """If no entry of a library can be read, the output names the file, also next to named papers."""
     library.write_text("garbage", encoding="utf-8")
-    told = f"{library}: 0 found in the collection, 0 used by their text. no entry could be read"
+    message = f"{library}: 0 found in the collection, 0 used by their text. no entry could be read"
     refused = run("recommend", "--data", data, "--like", library, status=1)
-    assert told in flat(refused)
+    assert message in flat(refused)
     assert "no entry of this one can be used" in flat(refused)
-    assert told in flat(run("recommend", "--data", data, "--like", library, DEMO[3]["id"]))
+    assert message in flat(run("recommend", "--data", data, "--like", library, DEMO[3]["id"]))
 
 
 def test_recommendations_are_those_of_the_interface(data: Path, address: str, library: Path) -> None:
@@ -187,9 +187,7 @@ def test_likes_and_dislikes_are_saved(data: Path, library: Path) -> None:
         (("nope", "--data", "x"), "either --data"),
     ],
 )
-def test_what_cannot_be_asked_says_why(
-    data: Path, address: str, arguments: tuple[str, ...], message: str
-) -> None:
+def test_a_refused_query_says_why(data: Path, address: str, arguments: tuple[str, ...], message: str) -> None:
     """Without a seed, with a missing file, or with both a folder and a service, an error says why."""
     assert message in run("recommend", "--url", address, *arguments, status=1)
 

@@ -33,7 +33,7 @@ from tests.support.examples.bibtex import entries
 from tests.support.servers.loopback import served
 from tests.support.servers.processes import AKIN_WITHOUT_WEIGHTS
 
-ASKED = ("--paper", "demo:p03-m07", "--facet", "method", "--unlike", "background", "--year-from", "2019")
+QUERY = ("--paper", "demo:p03-m07", "--facet", "method", "--unlike", "background", "--year-from", "2019")
 
 
 def answered(*arguments: Any) -> dict[str, Any]:
@@ -43,21 +43,21 @@ def answered(*arguments: Any) -> dict[str, Any]:
     return answer
 
 
-def test_a_service_is_asked_as_a_folder_is(data: Path, address: str, tmp_path: Path) -> None:
+def test_a_service_answers_as_a_folder_does(data: Path, address: str, tmp_path: Path) -> None:
     """A folder and a service give the same answer to every kind of query, except for the service's cursor."""
     draft = tmp_path / "draft.txt"
     draft.write_text("Floods\n\nRivers flood towns. We fit a graph. It forecasts floods.", encoding="utf-8")
-    for asked in (
-        ASKED,
+    for query in (
+        QUERY,
         ("--abstract", draft, "--sentences", "1,2", "--unlike-sentences", "0", "--unlike-weight", "0.3"),
         ("--text", "graphs", "--scorer", "single", "--tau", "2", "--words", "0.5", "--specificity", "0"),
-        (*ASKED[:2], "--author", "nobody", "--venue", "a", "--field", "b", "--has-facet", "method"),
+        (*QUERY[:2], "--author", "nobody", "--venue", "a", "--field", "b", "--has-facet", "method"),
     ):
-        of_service = answered("search", "--url", address, *asked)
+        of_service = answered("search", "--url", address, *query)
         of_service["next_cursor"] = None
-        assert answered("search", "--data", data, *asked) == of_service
-    shown = run("search", "--url", address, *ASKED, "--limit", "2")
-    assert re.sub(r"[\d,]+ ms", "", run("search", "--data", data, *ASKED, "--limit", "2")) == re.sub(
+        assert answered("search", "--data", data, *query) == of_service
+    shown = run("search", "--url", address, *QUERY, "--limit", "2")
+    assert re.sub(r"[\d,]+ ms", "", run("search", "--data", data, *QUERY, "--limit", "2")) == re.sub(
         r"[\d,]+ ms", "", shown
     )
 
@@ -65,9 +65,9 @@ def test_a_service_is_asked_as_a_folder_is(data: Path, address: str, tmp_path: P
 @pytest.mark.parametrize(
     ("command", "begins", "indent"),
     [
-        (("search", *ASKED, "--limit", "2"), r" {5}\d\d% | {9}", 9),
-        (("recommend", ASKED[1], "--limit", "2"), r" {5}\d\d% | {9}", 9),
-        (("compare", ASKED[1], "demo:p03-m02"), r" {2}[ \d]\d ", 5),
+        (("search", *QUERY, "--limit", "2"), r" {5}\d\d% | {9}", 9),
+        (("recommend", QUERY[1], "--limit", "2"), r" {5}\d\d% | {9}", 9),
+        (("compare", QUERY[1], "demo:p03-m02"), r" {2}[ \d]\d ", 5),
     ],
 )
 def test_wrapped_sentences_continue_below_their_words(
@@ -84,22 +84,22 @@ def test_wrapped_sentences_continue_below_their_words(
     assert n_wrapped > 4
 
 
-def test_sentences_and_pairs_are_asked_of_a_service_too(data: Path, address: str, tmp_path: Path) -> None:
+def test_a_service_answers_sentences_and_pairs_too(data: Path, address: str, tmp_path: Path) -> None:
     """`akin sentences` and `akin compare` print the same for a service as for a folder."""
     draft = tmp_path / "draft.txt"
     draft.write_text("Floods\n\nRivers flood towns. We fit a graph.", encoding="utf-8")
-    for asked in (
+    for query in (
         ("sentences", "We fit a graph.", "--facet", "method", "--year-from", "2019", "--limit", "3"),
-        ("sentences", "--paper", ASKED[1], "--sentence", "0"),
-        ("compare", ASKED[1], "demo:p03-m02"),
-        ("compare", draft, ASKED[1]),
+        ("sentences", "--paper", QUERY[1], "--sentence", "0"),
+        ("compare", QUERY[1], "demo:p03-m02"),
+        ("compare", draft, QUERY[1]),
     ):
-        assert answered(*asked, "--data", data) == answered(*asked, "--url", address)
-        shown = [run(*asked, *place) for place in (("--data", data), ("--url", address))]
+        assert answered(*query, "--data", data) == answered(*query, "--url", address)
+        shown = [run(*query, *place) for place in (("--data", data), ("--url", address))]
         assert re.sub(r"[\d,.]+ ms", "", shown[0]) == re.sub(r"[\d,.]+ ms", "", shown[1])
-        assert "--url" in flat(run(*asked, status=1))
+        assert "--url" in flat(run(*query, status=1))
     title = "A long title of graphs " * 20  # longer than any file name
-    assert "No paper of this collection" in flat(run("compare", title, ASKED[1], "--data", data, status=1))
+    assert "No paper of this collection" in flat(run("compare", title, QUERY[1], "--data", data, status=1))
 
 
 def test_every_option_is_a_field_of_the_request(data: Path, address: str) -> None:
@@ -107,9 +107,9 @@ def test_every_option_is_a_field_of_the_request(data: Path, address: str) -> Non
     one = answered("search", "--data", data, "--text", "graphs")["results"][0]["paper"]
     commands: list[tuple[tuple[str, ...], dict[str, Any]]] = [
         (
-            (*ASKED, "--unlike-weight", "0.3", "--focus", "0.2", "--scorer", "mean_min", "--tau", "3"),
+            (*QUERY, "--unlike-weight", "0.3", "--focus", "0.2", "--scorer", "mean_min", "--tau", "3"),
             {
-                "query": {"paper_id": ASKED[1]},
+                "query": {"paper_id": QUERY[1]},
                 "facet": "method",
                 "unlike": {"facet": "background", "weight": 0.3},
                 "filters": {"year_from": 2019},
@@ -147,7 +147,7 @@ OTHER = {"has_facets": ["other"]}
 
 @pytest.mark.parametrize("given", [(), ("--data", "x", "--url", "http://127.0.0.1:1")])
 @pytest.mark.parametrize("command", [("search", "--text", "a"), ("watch",)])
-def test_one_of_folder_and_service_is_asked(command: tuple[str, ...], given: tuple[str, ...]) -> None:
+def test_one_of_folder_and_service_is_required(command: tuple[str, ...], given: tuple[str, ...]) -> None:
     """Giving neither or both of --data and --url is an error that names them."""
     assert "either --data" in run(*command, *given, status=1)
 
@@ -157,18 +157,18 @@ def test_a_key_opens_the_service(data: Path) -> None:
     with Keys.open(data / CATALOG_FILE) as keys:
         token = keys.create("me", scope=Scope.READ, expires_days=1).token
     with served(create_app(Settings(data=data, device="cpu"))) as address:
-        assert "No key was given" in flat(run("search", "--url", address, *ASKED, status=1))
-        assert run("search", "--url", address, "--key", token, *ASKED, "--output", "titles")
+        assert "No key was given" in flat(run("search", "--url", address, *QUERY, status=1))
+        assert run("search", "--url", address, "--key", token, *QUERY, "--output", "titles")
 
 
 def test_results_are_written_for_other_programs(data: Path) -> None:
     """CSV, BibTeX, RIS and titles list the papers in the order of the results."""
     expected = [
-        each["paper"] for each in answered("search", "--data", data, *ASKED, "--limit", "4")["results"]
+        each["paper"] for each in answered("search", "--data", data, *QUERY, "--limit", "4")["results"]
     ]
 
     def printed(form: str) -> str:
-        return run("search", "--data", data, *ASKED, "--limit", "4", "--output", form)
+        return run("search", "--data", data, *QUERY, "--limit", "4", "--output", form)
 
     rows = list(csv.DictReader(io.StringIO(printed("csv"))))
     assert [(str(rank), each["id"], each["abstract"]) for rank, each in enumerate(expected, 1)] == [
@@ -186,8 +186,8 @@ def test_results_are_written_for_other_programs(data: Path) -> None:
 
 def test_results_are_a_table_to_paste(data: Path) -> None:
     """Searches and recommendations are printed as Markdown, LaTeX and TSV tables; lists of papers are not."""
-    for asked in (("search", *ASKED), ("recommend", ASKED[1], "demo:p03-m02")):
-        command = (*asked, "--data", data, "--limit", "3")
+    for query in (("search", *QUERY), ("recommend", QUERY[1], "demo:p03-m02")):
+        command = (*query, "--data", data, "--limit", "3")
         titles = [each["paper"]["title"] for each in answered(*command)["results"]]
         head, *rows = csv.DictReader(io.StringIO(run(*command, "--output", "tsv")), delimiter="\t")
         assert titles == [row["Title"] for row in (head, *rows)]
@@ -200,18 +200,18 @@ def test_results_are_a_table_to_paste(data: Path) -> None:
     assert "'markdown' is not one of 'text', 'titles', 'json', 'csv'" in refused
 
 
-def test_what_is_taken_along_is_told_of_beside(tmp_path: Path, hashing: Encoder) -> None:
+def test_notes_on_results_go_to_standard_error(tmp_path: Path, hashing: Encoder) -> None:
     """Notes on weak matches and unknown seeds go to standard error, except in JSON, which includes them."""
     papers, data = many_papers(30), tmp_path / "data"
     twins = [{**each, "id": f"{each['id']}-again"} for each in papers]
     build_quietly(write_corpus(tmp_path / "c.jsonl", [*papers, *twins]), data, hashing)
     weak, lost = ("search", "--text", "Whales sing."), ("recommend", "p3", "nobody")
     for form in ("titles", "csv", "markdown", "latex", "tsv", "bibtex", "ris", "json"):
-        for command, told in ((weak, "Note: There is no good match"), (lost, "Left out: 'nobody': No paper")):
+        for command, note in ((weak, "Note: There is no good match"), (lost, "Left out: 'nobody': No paper")):
             result = CliRunner().invoke(app, [*command, "--data", str(data), "--output", form])
             assert 0 == result.exit_code, result.output
-            assert (form != "json") is (told in flat(result.stderr)), (form, result.stderr)
-            assert told not in flat(result.stdout)
+            assert (form != "json") is (note in flat(result.stderr)), (form, result.stderr)
+            assert note not in flat(result.stdout)
     for command, strength in ((weak, "weak"), (("search", "--paper", "p3"), "fair")):
         (row, *_) = csv.DictReader(io.StringIO(run(*command, "--data", data, "--output", "csv")))
         (best, *_) = answered(*command, "--data", data)["results"]

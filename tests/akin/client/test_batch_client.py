@@ -88,13 +88,13 @@ def test_a_match_of_many_submissions(address: str) -> None:
     with akin.Client(address) as client:
         draft = {"abstract": "Der Fluss tritt über die Ufer. Wir sagen Hochwasser in den Städten vorher."}
         submissions: list[Any] = [SEEDS[7], draft, "nobody"]
-        asked: params.BatchMatch = {
+        profile_match: params.BatchMatch = {
             "submissions": submissions,
             "profiles": reviewers,
             "conflicts": [(0, "bo")],
             "limit": 1,
         }
-        batch = client.batch(match=asked)
+        batch = client.batch(match=profile_match)
         first, second, third = client.batch_results(batch.id, poll_s=0.05)
         for number, result in enumerate((first, second)):
             alone = client.match(submissions[number : number + 1], reviewers, limit=2)
@@ -117,8 +117,8 @@ def test_async_clients_have_the_same(address: str) -> None:
 
     async def ask() -> tuple[list[batches.BatchResult], batches.Batch]:
         async with akin.AsyncClient(address) as client:
-            asked: Any = [{"text": "graphs forecast floods", "limit": 1}, {"paper_id": SEEDS[0]}]
-            batch = await client.batch(queries=asked)
+            texts_and_ids: Any = [{"text": "graphs forecast floods", "limit": 1}, {"paper_id": SEEDS[0]}]
+            batch = await client.batch(queries=texts_and_ids)
             results = [result async for result in client.batch_results(batch.id, poll_s=0.05)]
             finished = await client.get_batch(batch.id)
             assert [finished] == [each async for each in client.batches()]

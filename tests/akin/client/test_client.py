@@ -68,10 +68,10 @@ def test_there_is_a_documented_example() -> None:
 
 def test_a_search_is_that_of_the_service(client: akin.Client, address: str) -> None:
     """The client's answer equals the service's, and highlights point at the sentences of the abstract."""
-    asked: dict[str, Any] = {"facet": "method", "unlike": {"facet": ["background"], "weight": 0.5}}
-    asked |= {"filters": {"year_from": 2020, "has_facets": ["result"]}, "scorer": "single", "limit": 4}
-    answer = client.search(paper_id="demo:p03-m07", **asked)
-    body = {"query": {"paper_id": "demo:p03-m07"}, **asked}
+    options: dict[str, Any] = {"facet": "method", "unlike": {"facet": ["background"], "weight": 0.5}}
+    options |= {"filters": {"year_from": 2020, "has_facets": ["result"]}, "scorer": "single", "limit": 4}
+    answer = client.search(paper_id="demo:p03-m07", **options)
+    body = {"query": {"paper_id": "demo:p03-m07"}, **options}
     expected = httpx.post(f"{address}/v1/search", json=body).json()
     assert [r["paper"]["id"] for r in expected["results"]] == [r.paper.id for r in answer.results]
     assert [r["score"] for r in expected["results"]] == [r.score for r in answer.results]
@@ -164,9 +164,9 @@ def test_a_list_of_several_pages_warns_as_one_answer(client: akin.Client) -> Non
     page = client.search(paper_id="demo:p03-m07", limit=3)
 
     def answered(inexact: int, coverage: float) -> ranked.SearchAnswer:
-        told = [warning(WarningCode.LIST_ENDS_AT, 10_000), warning(WarningCode.NOT_CONVERGED, inexact)]
-        told += coverage_warning(coverage)
-        warnings = tuple(AnswerWarning(each.code.value, each.message, each.about) for each in told)
+        sent = [warning(WarningCode.LIST_ENDS_AT, 10_000), warning(WarningCode.NOT_CONVERGED, inexact)]
+        sent += coverage_warning(coverage)
+        warnings = tuple(AnswerWarning(each.code.value, each.message, each.about) for each in sent)
         return dataclasses.replace(page, warnings=warnings, coverage=coverage)
 
     pages = Pages(requests.search, {"limit": 2_000})
@@ -261,7 +261,7 @@ def ask_async(
 
 @pytest.mark.parametrize("asking", [ask, ask_async])
 class TestPatience:
-    def test_retries_wait_as_they_are_told(self, asking: Ask, waits: list[float]) -> None:
+    def test_retries_wait_as_the_service_says(self, asking: Ask, waits: list[float]) -> None:
         """After 429 and 503 the client waits as Retry-After says, or else doubles the wait each time."""
         script = Scripted(busy(503), busy(429, "7"), busy(503), found())
         assert "a" == asking(script, waits).id
@@ -270,10 +270,10 @@ class TestPatience:
 
     def test_a_date_is_a_wait_too(self, asking: Ask, waits: list[float]) -> None:
         """Retry-After may be a date by the service's clock; an invalid value is ignored."""
-        told = busy(503, "Wed, 01 Jan 2020 10:00:30 GMT")
-        told.headers["date"] = "Wed, 01 Jan 2020 10:00:00 GMT"
+        dated = busy(503, "Wed, 01 Jan 2020 10:00:30 GMT")
+        dated.headers["date"] = "Wed, 01 Jan 2020 10:00:00 GMT"
         past = busy(503, "Wed, 01 Jan 2020 10:00:30 GMT")  # by this machine's clock, as it has no date
-        asking(Scripted(told, past, busy(503, "soon"), found()), waits)
+        asking(Scripted(dated, past, busy(503, "soon"), found()), waits)
         assert [30.0, 0.0, 2.0] == waits
 
     def test_broken_connections_are_made_anew(self, asking: Ask, waits: list[float]) -> None:
@@ -306,7 +306,7 @@ class TestPatience:
             asking(Scripted(busy(status)), waits)
         assert ([], status) == (waits, caught.value.status)
 
-    def test_a_slow_answer_is_not_asked_for_again(self, asking: Ask, waits: list[float]) -> None:
+    def test_a_slow_answer_is_not_requested_again(self, asking: Ask, waits: list[float]) -> None:
         """A timeout is raised without a retry, which would only double the load."""
         with pytest.raises(ServiceError, match="did not answer in time"):
             asking(Scripted(httpx.ReadTimeout), waits)

@@ -120,8 +120,8 @@ def timeless(answer: Any) -> Any:
 def test_a_collection_answers_as_its_service_does(collection: Collection, client: akin.Client) -> None:
     """Collection and client give the same answer to every request that both support."""
     seeds: list[Any] = [{"paper_id": START, "facet": "method"}, "demo:p99", {"abstract": DRAFT}]
-    for asked in (collection, client):
-        assert len(asked.search(START, facet="method", limit=3)) == 3
+    for source in (collection, client):
+        assert len(source.search(START, facet="method", limit=3)) == 3
     pairs = [
         [
             each.search(START, facet="method", unlike={"facet": "background"}, limit=4),
@@ -148,14 +148,14 @@ def test_a_collection_answers_as_its_service_does(collection: Collection, client
 
 def test_lists_go_on_behind_a_page(collection: Collection, client: akin.Client) -> None:
     """Lists longer than a page come in one answer with a cursor, and no paper comes twice."""
-    for asked in (collection, client):
-        answer = asked.search(START, limit=105, include=[])
-        rest = asked.search(START, limit=105, include=[], cursor=answer.next_cursor)
+    for each in (collection, client):
+        answer = each.search(START, limit=105, include=[])
+        rest = each.search(START, limit=105, include=[], cursor=answer.next_cursor)
         assert (105, None) == (len(answer), rest.next_cursor)
         assert sorted(IDS - {START}) == sorted(result.paper.id for result in (*answer, *rest))
         assert N_PAPERS - 1 == answer.total
-        assert [N_PAPERS, N_PAPERS] == [len(asked.list_papers(limit=1_000)), asked.list_papers().total]
-        assert N_PAPERS - 1 == len(asked.recommend([START], limit=500, include=[]))
+        assert [N_PAPERS, N_PAPERS] == [len(each.list_papers(limit=1_000)), each.list_papers().total]
+        assert N_PAPERS - 1 == len(each.recommend([START], limit=500, include=[]))
 
 
 def test_a_cursor_stays_in_its_generation(data: Path, tmp_path: Path) -> None:
@@ -237,27 +237,27 @@ def test_one_paper_or_a_file_is_added_and_several_are_deleted(
     monkeypatch.setenv("AKIN_KEYLESS", "write")
     service = create_app(Settings(data=small_data, device="cpu"))
     with served(service) as address, akin.Client(address) as client:
-        for asked in (small, client):
-            assert 1 == asked.add(monkeys, wait=True).accepted
-            with pytest.warns(UserWarning, match=r"my.bib: 1 paper was not added: 1 without an") as told:
-                assert 3 == asked.add([bib, str(lines)], wait=True).accepted
-            assert [__file__] == [each.filename for each in told]
-            assert (2020, DRAFT) == (asked.paper("a").year, asked.paper("a").abstract)
-            assert "Whales sing. We count." == asked.paper("l").abstract
-            assert "result" == (asked.paper("l").sentences or ())[0].facet
-            assert 2 == len(asked.paper("n").sentences or ())
-            asked.delete(["a", "l", "n", "monkeys", "nobody"])
-            asked.delete([])
-            assert (None,) * 3 == asked.papers(["a", "l", "monkeys"])
+        for source in (small, client):
+            assert 1 == source.add(monkeys, wait=True).accepted
+            with pytest.warns(UserWarning, match=r"my.bib: 1 paper was not added: 1 without an") as warned:
+                assert 3 == source.add([bib, str(lines)], wait=True).accepted
+            assert [__file__] == [each.filename for each in warned]
+            assert (2020, DRAFT) == (source.paper("a").year, source.paper("a").abstract)
+            assert "Whales sing. We count." == source.paper("l").abstract
+            assert "result" == (source.paper("l").sentences or ())[0].facet
+            assert 2 == len(source.paper("n").sentences or ())
+            source.delete(["a", "l", "n", "monkeys", "nobody"])
+            source.delete([])
+            assert (None,) * 3 == source.papers(["a", "l", "monkeys"])
 
         async def add() -> None:
             async with akin.AsyncClient(address) as waiting:
                 await waiting.add(bib, wait=True)
                 await waiting.delete("a")
 
-        with pytest.warns(UserWarning, match=r"my.bib: 1 paper was not added") as told:
+        with pytest.warns(UserWarning, match=r"my.bib: 1 paper was not added") as warned:
             anyio.run(add)
-        assert [__file__] == [each.filename for each in told]
+        assert [__file__] == [each.filename for each in warned]
 
 
 NOTHING_TO_START_FROM = "Nothing to start from: give papers as seeds"
@@ -278,9 +278,9 @@ def test_what_cannot_be_meant_is_said_in_words(
     collection: Collection, client: akin.Client, method: str, given: tuple[Any, ...], said: str
 ) -> None:
     """Invalid arguments raise ``InputError`` with the same message in both."""
-    for asked in (collection, client):
+    for each in (collection, client):
         with pytest.raises(InputError, match=said):
-            getattr(asked, method)(*given)
+            getattr(each, method)(*given)
 
 
 # Values that no client can send.
@@ -306,16 +306,16 @@ UNFIT = [
 ]
 
 
-@pytest.mark.parametrize(("asked", "said"), UNFIT)
+@pytest.mark.parametrize(("options", "said"), UNFIT)
 def test_what_does_not_fit_is_named_in_the_same_words_by_the_service(
-    collection: Collection, client: akin.Client, asked: Any, said: str
+    collection: Collection, client: akin.Client, options: Any, said: str
 ) -> None:
     """Invalid options are named, with the expected and given type, in the same words in both."""
     with pytest.raises(InputError) as caught:
-        collection.search(START, **asked)
+        collection.search(START, **options)
     assert said in str(caught.value)
-    with pytest.raises(InputError if asked in NOT_JSON else ServiceError) as answered:
-        client.search(START, **asked)
+    with pytest.raises(InputError if options in NOT_JSON else ServiceError) as answered:
+        client.search(START, **options)
     assert said.removeprefix("The query ").rstrip(".") in str(answered.value)
 
 
@@ -347,7 +347,7 @@ def test_tuples_ranges_and_arrays_are_lists(collection: Collection, client: akin
     assert START == pairs[0][-3][0].id
 
 
-def test_a_list_is_asked_for_as_of_a_service(collection: Collection, client: akin.Client) -> None:
+def test_lists_refuse_what_a_service_refuses(collection: Collection, client: akin.Client) -> None:
     """Invalid limits and cursors of lists of papers are refused with a message in both."""
     wrong: list[tuple[str, dict[str, Any], str]] = [
         ("list_papers", {"limit": 0}, "limit must be at least 1"),
@@ -357,16 +357,16 @@ def test_a_list_is_asked_for_as_of_a_service(collection: Collection, client: aki
         ("find_papers", {"title": "graph", "limit": 0}, "limit must be at least 1"),
         ("find_papers", {"title": "graph", "limit": "x"}, "limit must be a whole number"),
     ]
-    for method, asked, said in wrong:
+    for method, options, said in wrong:
         for each in (collection, client):
             with pytest.raises((InputError, ServiceError), match=said):
-                getattr(each, method)(**asked)
+                getattr(each, method)(**options)
     nothing: Any = None
     for each in (collection, client):
         assert [N_PAPERS, 100] == [len(each.list_papers(limit=500)), len(each.list_papers(limit=nothing))]
 
 
-def test_news_are_asked_for_as_of_a_service(small: Collection) -> None:
+def test_news_refuse_what_a_service_refuses(small: Collection) -> None:
     """A saved query accepts tuples; an invalid limit or change number of its news is refused."""
     saved = small.save_query("whales", search={"paper_id": "whales", "sentences": (0, 1)})
     with pytest.raises(InputError, match="limit must be at least 1"):
@@ -406,11 +406,11 @@ def test_a_misspelt_keyword_is_named_with_the_one_meant(
     """A misspelt keyword raises ``TypeError``, like Python's, with the keyword that was meant."""
     wrong = r"search\(\) got an unexpected keyword argument 'fasset'; did you mean 'facet'\?"
     other: Any = {"fasset": "method"}
-    for asked in (collection, client):
+    for each in (collection, client):
         with pytest.raises(TypeError, match=wrong):
-            asked.search(START, **other)
+            each.search(START, **other)
         with pytest.raises(TypeError, match=r"match\(\) .*'quotes'; did you mean 'quotas'"):
-            asked.match([START], {}, quotes={})  # type: ignore[call-arg]
+            each.match([START], {}, quotes={})  # type: ignore[call-arg]
     with pytest.raises(TypeError, match=wrong):
         anyio.run(lambda: akin.AsyncClient().search(START, **other))
     with pytest.raises(TypeError, match=r"batch\(\) .*'querys'; did you mean 'queries'"):
@@ -421,7 +421,7 @@ def test_a_misspelt_keyword_is_named_with_the_one_meant(
         collection.analyze(DRAFT, zzz=1)  # type: ignore[call-arg]
 
 
-def test_nothing_to_index_is_told_of_the_papers_given(tmp_path: Path) -> None:
+def test_nothing_to_index_names_the_papers_given(tmp_path: Path) -> None:
     """If nothing can be indexed, the error names the papers given, not a temporary file."""
     with pytest.raises(InputError, match="There is no paper to index"):
         akin.index([], tmp_path / "data", encoder="hashing")
@@ -432,7 +432,7 @@ def test_nothing_to_index_is_told_of_the_papers_given(tmp_path: Path) -> None:
         akin.index([unusable], tmp_path / "data", encoder="hashing")
 
 
-def test_papers_that_replace_another_are_told_of(tmp_path: Path) -> None:
+def test_papers_that_replace_another_are_reported(tmp_path: Path) -> None:
     """A warning names both titles if a key of two libraries names two papers."""
     akin.index([WHALES], tmp_path / "data", encoder="hashing", device="cpu").close()
     other: Any = {**WHALES, "title": "Entirely different words here", "abstract": DRAFT}
@@ -451,7 +451,7 @@ def test_fields_of_a_program_are_checked_when_they_are_indexed(tmp_path: Path) -
         akin.index([{**WHALES, "title": "a\ud800"}], tmp_path / "data", encoder="hashing")
 
 
-def test_entries_without_an_abstract_are_told_of(tmp_path: Path) -> None:
+def test_entries_without_an_abstract_are_reported(tmp_path: Path) -> None:
     """A warning counts the entries without an abstract, and names the table of those to look up."""
     bib, data = tmp_path / "my.bib", tmp_path / "data"
     bib.write_text(
@@ -460,9 +460,9 @@ def test_entries_without_an_abstract_are_told_of(tmp_path: Path) -> None:
         encoding="utf-8",
     )
     said = f"2 papers were not indexed: 2 without an abstract .{data / 'lookups' / 'unresolved.csv'} lists"
-    with pytest.warns(UserWarning, match=said) as told:
+    with pytest.warns(UserWarning, match=said) as warned:
         akin.index(bib, data, encoder="hashing", device="cpu").close()
-    assert [__file__] == [each.filename for each in told]
+    assert [__file__] == [each.filename for each in warned]
 
 
 def test_what_another_process_adds_shows(data: Path, tmp_path: Path) -> None:
@@ -473,7 +473,7 @@ def test_what_another_process_adds_shows(data: Path, tmp_path: Path) -> None:
         assert (N_PAPERS + 1, "Whales") == (len(collection), collection.paper("whales").title)
 
 
-def test_a_paper_is_the_one_asked_for_while_it_is_replaced(
+def test_an_answer_is_of_one_generation_while_a_paper_is_replaced(
     data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Each answer comes from one generation, even if another is published while it is made."""
@@ -529,13 +529,13 @@ def test_a_library_is_a_list_to_start_from(
         encoding="utf-8",
     )
     ris.write_text(f"TY  - JOUR\nTI  - {DEMO[50]['title']}\nER  - \n", encoding="utf-8")
-    for asked in (collection, client):
+    for papers in (collection, client):
         with pytest.warns(
             UserWarning, match="left out 1 entry that the collection does not have.*: Lost"
-        ) as told:
-            answer = asked.recommend([START], like=bib, unlike=[str(ris)], facet="method", limit=3)
-        assert [__file__] == [each.filename for each in told]
-        same = asked.recommend(
+        ) as warned:
+            answer = papers.recommend([START], like=bib, unlike=[str(ris)], facet="method", limit=3)
+        assert [__file__] == [each.filename for each in warned]
+        same = papers.recommend(
             [
                 {"paper_id": START, "facet": "method"},
                 {"paper_id": DEMO[7]["id"], "facet": "method"},
@@ -545,8 +545,8 @@ def test_a_library_is_a_list_to_start_from(
             limit=3,
         )
         assert timeless(same) == timeless(answer)
-        alone = asked.recommend({"paper_id": START}, negatives=DEMO[50]["id"], limit=3)
-        assert timeless(alone) == timeless(asked.recommend([START], negatives=[DEMO[50]["id"]], limit=3))
+        alone = papers.recommend({"paper_id": START}, negatives=DEMO[50]["id"], limit=3)
+        assert timeless(alone) == timeless(papers.recommend([START], negatives=[DEMO[50]["id"]], limit=3))
 
 
 def test_lists_and_libraries_without_waiting(collection: Collection, address: str, tmp_path: Path) -> None:

@@ -81,13 +81,13 @@ def test_a_merge_that_fails_does_not_fail_the_addition(
         raise StorageError("the disk is full")
 
     monkeypatch.setattr(ingest, "merge", no_room)
-    with akin.open(folder.root) as collection, warnings.catch_warnings(record=True) as told:
+    with akin.open(folder.root) as collection, warnings.catch_warnings(record=True) as warned:
         warnings.simplefilter("always")
         for paper in PAPERS[1:]:
             collection.add(paper)
         assert 12 == len(collection)
     assert {(__file__, "Segments were not merged: the disk is full")} == {
-        (each.filename, str(each.message)) for each in told
+        (each.filename, str(each.message)) for each in warned
     }
 
 

@@ -36,7 +36,7 @@ def address(hashed_data: Path, tmp_path: Path) -> Iterator[str]:
         yield address
 
 
-def test_a_query_is_kept_and_its_news_are_told_once(address: str) -> None:
+def test_a_query_is_kept_and_its_news_are_listed_once(address: str) -> None:
     """A query is saved, listed, read, marked, followed and deleted, and every step can be repeated."""
     with akin.Client(address) as client:
         saved = client.save_query("songs", search={"text": "whales sing", "limit": 5})

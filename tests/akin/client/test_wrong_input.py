@@ -19,46 +19,46 @@ from tests.support.servers.loopback import served
 
 DOTS = (".", "..")
 MISTAKES: dict[str, Callable[[Any], object]] = {
-    "a text to encode": lambda asked: asked.embed("abc"),
-    "a list of texts to encode": lambda asked: asked.embed(["abc"]),
-    "a number as seed": lambda asked: asked.recommend(5),
-    "numbers as seeds": lambda asked: asked.recommend([5], facet="method"),
-    "a facet as unlike of recommend": lambda asked: asked.recommend(["."], unlike={"facet": "background"}),
-    "a table of seeds": lambda asked: asked.recommend(pd.DataFrame({"id": ["."]})),
-    "no title": lambda asked: asked.find_papers(None),
-    "numbers to compare": lambda asked: asked.compare(1, 2),
-    "conflicts that are no pairs": lambda asked: asked.match(["."], {"p": ["."]}, conflicts=[1]),
-    "a list of profiles": lambda asked: asked.match(["."], ["p"]),
-    "quotas that are a list": lambda asked: asked.match(["."], {"p": ["."]}, quotas=["p"]),
-    "a text as a batched match": lambda asked: batch(asked, match="floods"),
-    "a batched match without submissions": lambda asked: batch(asked, match={"profiles": {"p": ["."]}}),
-    "a batched match without profiles": lambda asked: batch(asked, match={"submissions": ["."]}),
-    "a text as a saved search": lambda asked: asked.save_query("x", search="floods"),
-    "a text as saved recommendations": lambda asked: asked.save_query("x", recommendations="floods"),
-    "a number as id": lambda asked: asked.paper(5),
-    "no id": lambda asked: asked.paper(None),
-    "a number as id of vectors": lambda asked: asked.vectors(5),
-    "a name too long for an address": lambda asked: asked.paper("x" * 5_001),
-    "an empty name": lambda asked: asked.papers([".", ""]),
-    "an empty name to delete": lambda asked: asked.delete(""),
-    "an empty name of vectors": lambda asked: asked.vectors(""),
-    "a number as saved query": lambda asked: asked.saved_query(5),
-    "a number as saved query to delete": lambda asked: asked.delete_query(5),
-    "a number as saved query with news": lambda asked: asked.new_papers(5),
-    "a text as limit of a list": lambda asked: asked.list_papers(limit="3"),
-    "a text as limit of news": lambda asked: asked.new_papers("x", limit="3"),
-    "a number as venue": lambda asked: asked.list_papers(venues=5),
-    "numbers as authors": lambda asked: asked.list_papers(authors=[5]),
-    "half a character": lambda asked: asked.paper("\ud83d"),
-    "half a character to delete": lambda asked: asked.delete("\ud83d"),
+    "a text to encode": lambda papers: papers.embed("abc"),
+    "a list of texts to encode": lambda papers: papers.embed(["abc"]),
+    "a number as seed": lambda papers: papers.recommend(5),
+    "numbers as seeds": lambda papers: papers.recommend([5], facet="method"),
+    "a facet as unlike of recommend": lambda papers: papers.recommend(["."], unlike={"facet": "background"}),
+    "a table of seeds": lambda papers: papers.recommend(pd.DataFrame({"id": ["."]})),
+    "no title": lambda papers: papers.find_papers(None),
+    "numbers to compare": lambda papers: papers.compare(1, 2),
+    "conflicts that are no pairs": lambda papers: papers.match(["."], {"p": ["."]}, conflicts=[1]),
+    "a list of profiles": lambda papers: papers.match(["."], ["p"]),
+    "quotas that are a list": lambda papers: papers.match(["."], {"p": ["."]}, quotas=["p"]),
+    "a text as a batched match": lambda papers: batch(papers, match="floods"),
+    "a batched match without submissions": lambda papers: batch(papers, match={"profiles": {"p": ["."]}}),
+    "a batched match without profiles": lambda papers: batch(papers, match={"submissions": ["."]}),
+    "a text as a saved search": lambda papers: papers.save_query("x", search="floods"),
+    "a text as saved recommendations": lambda papers: papers.save_query("x", recommendations="floods"),
+    "a number as id": lambda papers: papers.paper(5),
+    "no id": lambda papers: papers.paper(None),
+    "a number as id of vectors": lambda papers: papers.vectors(5),
+    "a name too long for an address": lambda papers: papers.paper("x" * 5_001),
+    "an empty name": lambda papers: papers.papers([".", ""]),
+    "an empty name to delete": lambda papers: papers.delete(""),
+    "an empty name of vectors": lambda papers: papers.vectors(""),
+    "a number as saved query": lambda papers: papers.saved_query(5),
+    "a number as saved query to delete": lambda papers: papers.delete_query(5),
+    "a number as saved query with news": lambda papers: papers.new_papers(5),
+    "a text as limit of a list": lambda papers: papers.list_papers(limit="3"),
+    "a text as limit of news": lambda papers: papers.new_papers("x", limit="3"),
+    "a number as venue": lambda papers: papers.list_papers(venues=5),
+    "numbers as authors": lambda papers: papers.list_papers(authors=[5]),
+    "half a character": lambda papers: papers.paper("\ud83d"),
+    "half a character to delete": lambda papers: papers.delete("\ud83d"),
 }
 
 
-def batch(asked: Any, **given: Any) -> object:
+def batch(papers: Any, **given: Any) -> object:
     """Start a batch; a collection has none."""
-    if isinstance(asked, Collection):
+    if isinstance(papers, Collection):
         raise InputError("no batches")
-    return asked.batch(**given)
+    return papers.batch(**given)
 
 
 @pytest.fixture(scope="module")
@@ -95,15 +95,15 @@ def test_plausible_mistakes(
     client: akin.Client, collection: Collection, mistake: Callable[[Any], object]
 ) -> None:
     """Each plausible mistake raises ``InputError``, with a client and with a collection."""
-    for asked in (client, collection):
+    for papers in (client, collection):
         with pytest.raises(InputError):
-            mistake(asked)
+            mistake(papers)
 
 
-@pytest.mark.parametrize("asked", ["client", "collection"])
-def test_one_name_is_a_list_of_it(asked: str, request: pytest.FixtureRequest) -> None:
+@pytest.mark.parametrize("fixture", ["client", "collection"])
+def test_one_name_is_a_list_of_it(fixture: str, request: pytest.FixtureRequest) -> None:
     """A single venue is accepted instead of a list of venues."""
-    papers = request.getfixturevalue(asked)
+    papers = request.getfixturevalue(fixture)
     assert 2 == papers.list_papers(venues="Nature").total == papers.list_papers(venues=["Nature"]).total
     assert 0 == papers.list_papers(venues="Science").total
 
@@ -190,10 +190,10 @@ def test_a_key_that_cannot_be_sent(key: str) -> None:
 
 def test_an_answer_that_cannot_be_read() -> None:
     """A body that is not compressed as its header says raises ``ServiceError`` without a retry."""
-    asked: list[str] = []
+    paths: list[str] = []
 
     def answer(request: httpx.Request) -> httpx.Response:
-        asked.append(request.url.path)
+        paths.append(request.url.path)
         return httpx.Response(200, headers={"content-encoding": "gzip"}, stream=httpx.ByteStream(b"not gzip"))
 
     with akin.Client(transport=httpx.MockTransport(answer), retries=Retries(attempts=3)) as client:
@@ -210,7 +210,7 @@ def test_an_answer_that_cannot_be_read() -> None:
                     pass
 
     anyio.run(ask_without_waiting)
-    assert 4 == len(asked)
+    assert 4 == len(paths)
 
 
 def test_pages_end() -> None:
@@ -239,10 +239,10 @@ def test_mistakes_with_batches(client: akin.Client) -> None:
         list(client.batch_results("x" * 70_000))
 
 
-@pytest.mark.parametrize("asked", ["client", "collection"])
-def test_papers_and_results_are_queries(asked: str, request: pytest.FixtureRequest) -> None:
+@pytest.mark.parametrize("fixture", ["client", "collection"])
+def test_papers_and_results_are_queries(fixture: str, request: pytest.FixtureRequest) -> None:
     """A paper or a result of an answer is accepted instead of its id."""
-    papers = request.getfixturevalue(asked)
+    papers = request.getfixturevalue(fixture)
     found = papers.search(".")
     paper = papers.paper(".")
     assert found.results == papers.search(paper).results == papers.search(paper_id=paper).results
@@ -268,10 +268,10 @@ def test_papers_and_results_are_queries(asked: str, request: pytest.FixtureReque
         papers.search(".", filters={"ids": (each for each in [".."])})
 
 
-@pytest.mark.parametrize("asked", ["client", "collection"])
-def test_papers_may_be_rows_of_a_table(asked: str, request: pytest.FixtureRequest) -> None:
+@pytest.mark.parametrize("fixture", ["client", "collection"])
+def test_papers_may_be_rows_of_a_table(fixture: str, request: pytest.FixtureRequest) -> None:
     """Added papers may have the types of a table and other columns; a misspelt field is named."""
-    papers = request.getfixturevalue(asked)
+    papers = request.getfixturevalue(fixture)
     given: Any = {"id": 5, "title": "Five", "abstract": "We count.", "authors": "A; B", "year": "2020"}
     papers.add([{**given, "fields": None, "venue": float("nan")}], wait=True)
     found = papers.paper("5")

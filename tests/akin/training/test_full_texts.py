@@ -47,7 +47,7 @@ def test_each_sentence_that_cites_is_read_with_what_it_cites() -> None:
     ]
 
 
-def test_the_citing_paper_is_told_by_title_and_doi() -> None:
+def test_the_citing_paper_is_named_by_title_and_doi() -> None:
     """The title and DOI of the citing paper are kept for the leak guard."""
     row = full_text("See {{cite:aa}}.")
     row["metadata"] |= {"title": "Gaps between\n  Primes", "doi": "10.1/X"}

@@ -62,14 +62,14 @@ def with_other_set(folder: Path, *, shared: int) -> Path:
     return config
 
 
-def test_held_out_texts_of_other_sets_are_counted_and_told(tmp_path: Path) -> None:
+def test_held_out_texts_of_other_sets_are_counted_and_reported(tmp_path: Path) -> None:
     """Held-out texts that are in the training set under other ids are counted in output and model card."""
     config = with_other_set(tmp_path, shared=3)
     result = CliRunner().invoke(train.app, [str(config), "--out", str(tmp_path / "out")])
     assert result.exit_code == 0, result.output
-    told = "3 of the 20 held-out texts are also in the training set set"
-    assert f"Warning: {told}" in result.output
-    assert told in (tmp_path / "out" / ENCODER / CARD).read_text()
+    warning = "3 of the 20 held-out texts are also in the training set set"
+    assert f"Warning: {warning}" in result.output
+    assert warning in (tmp_path / "out" / ENCODER / CARD).read_text()
 
 
 def test_no_common_text_is_no_warning(tmp_path: Path) -> None:

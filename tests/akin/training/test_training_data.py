@@ -71,7 +71,7 @@ def test_cocited_papers_without_those_of_evaluations(tmp_path: Path, corpus: Pat
     assert report["evaluations"] == ["ids.txt"]
 
 
-def test_what_is_skipped_is_told_and_no_older_examples_are_held_out(tmp_path: Path, corpus: Path) -> None:
+def test_what_is_skipped_is_reported_and_no_older_examples_are_held_out(tmp_path: Path, corpus: Path) -> None:
     """Skipped rows are counted with reasons, and a set without held-out examples removes older ones."""
     with corpus.open("a", encoding="utf-8") as stream:
         stream.write('{"id": "p0", "title": "Again", "abstract": "A text."}\n{"id": "x"}\n')
@@ -178,10 +178,10 @@ def test_numbers_of_an_evaluation_are_no_ids_of_papers(tmp_path: Path, name: str
     rows = [{"id": own, "title": title, "abstract": SENTENCES} for own, title in titles]
     papers = write_lines(tmp_path / "numbered.jsonl", [*rows])
     beir = lines({"_id": "d1", "title": "Tides", "text": "Tides rise."})
-    asked = lines(*({"_id": own, "text": "Who weighs tides?"} for own in "07"))
+    queries = lines(*({"_id": own, "text": "Who weighs tides?"} for own in "07"))
     if name == "beir":
         write(tmp_path / "own", "corpus.jsonl", beir)
-        write(tmp_path / "own", "queries.jsonl", asked)
+        write(tmp_path / "own", "queries.jsonl", queries)
         write(tmp_path / "own", "qrels.tsv", "0\td1\t1\n7\td1\t1\n")
     else:
         EVALUATIONS[name](tmp_path / "own")

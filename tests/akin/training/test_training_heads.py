@@ -107,7 +107,7 @@ def test_an_export_has_small_models_of_its_own(config: Path, tmp_path: Path) -> 
         ("held_out = 0.3", "held_out = 2", "facets.held_out"),
     ],
 )
-def test_what_cannot_be_used_is_told_before_training(
+def test_what_cannot_be_used_is_reported_before_training(
     config: Path, tmp_path: Path, before: str, after: str, expected: str
 ) -> None:
     """Missing files and invalid settings are reported before anything is trained."""

@@ -184,7 +184,7 @@ def test_another_configuration_is_not_resumed(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("stage", ["encode", "to"])
-def test_too_little_memory_is_told_with_what_to_do(
+def test_too_little_memory_is_reported_with_what_to_do(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, stage: str
 ) -> None:
     """A device without enough memory ends training with an error in words, not with a traceback."""
