@@ -83,16 +83,16 @@ def test_a_missing_collection_says_where_it_is(tmp_path: Path, name: str) -> Non
 def test_a_number_format_is_measured_and_cached_by_itself(tmp_path: Path) -> None:
     """Vectors of another number format differ and are cached separately, for the same encoder."""
     tiny, cache = write_tiny_bert(tmp_path / "tiny"), tmp_path / "cache"
-    asked = ("demo", "--limit-queries", "2", "--encoder", tiny, "--scorer", "mean_min", "--device", "cpu")
+    options = ("demo", "--limit-queries", "2", "--encoder", tiny, "--scorer", "mean_min", "--device", "cpu")
     scores = []
     for form in ("float32", "bfloat16"):
-        run("evaluate", *asked, "--precision", form, "--cache", cache, "--runs", tmp_path / form)
+        run("evaluate", *options, "--precision", form, "--cache", cache, "--runs", tmp_path / form)
         file = min((tmp_path / form).glob("*mean_min.run"), key=lambda path: len(path.name))
         scores.append(read_trec(file).scores)
     assert scores[0] != scores[1]
     for query, own in scores[0].items():
         assert own == pytest.approx(scores[1][query], abs=0.05)
-    refused = run("evaluate", *asked, "--precision", "bfloat16", "--data", tmp_path, status=1)
+    refused = run("evaluate", *options, "--precision", "bfloat16", "--data", tmp_path, status=1)
     assert "leave out --precision, or --data" in flat(refused)
 
 
@@ -265,17 +265,17 @@ def test_runs_are_shown_with_their_reservations(tmp_path: Path, form: str, befor
     """Queries that a run leaves out and the notes of a collection are printed in every format."""
     EXAMPLES["csfcube"](tmp_path)
     write_trec(Run("half", {"1-method": {"2": 1.0}}), tmp_path / "half.run")
-    for asked in (("runs", "half.run"), ("compare", "half.run", "half.run")):
-        files = [tmp_path / name for name in asked[1:]]
-        given = (asked[0], *files, "--set", "csfcube", "--path", tmp_path, "--format", form)
+    for command in (("runs", "half.run"), ("compare", "half.run", "half.run")):
+        files = [tmp_path / name for name in command[1:]]
+        given = (command[0], *files, "--set", "csfcube", "--path", tmp_path, "--format", form)
         shown = flat(run("evaluate", *given))
-        who = "half leaves" if asked[0] == "runs" else "half.run leave"
+        who = "half leaves" if command[0] == "runs" else "half.run leave"
         assert f"{who} 2 queries unanswered, which count 0; the first: 1-background." in shown
         assert f"{before}Only fold1 is here" in shown
         assert 1 == shown.count(f"{before}Intervals from 1 query papers are too narrow")
 
 
-def test_equal_runs_cannot_be_told_apart(tmp_path: Path) -> None:
+def test_equal_runs_do_not_differ(tmp_path: Path) -> None:
     """A run compared with itself is not resolvable."""
     a, _ = two_runs(tmp_path)
     shown = flat(run("evaluate", "compare", a, a, "--set", "demo"))
@@ -290,7 +290,7 @@ def test_two_runs_of_one_system_go_by_their_files(tmp_path: Path) -> None:
     assert f"{a.stem} − later" in run("evaluate", "compare", a, later, "--set", "demo")
 
 
-def test_runs_in_folders_of_their_own_are_told_apart_by_these(tmp_path: Path) -> None:
+def test_runs_in_folders_of_their_own_are_named_by_these(tmp_path: Path) -> None:
     """Runs with the same system and file name are named by their paths, with separate figures."""
     one, two = two_runs(tmp_path)
     named = Run("run", read_trec(one).scores)
@@ -313,11 +313,11 @@ def test_a_file_in_a_folder_that_is_not_there_is_no_loss(tmp_path: Path, hashed_
     """The folder of a JSON file is created before anything is measured."""
     a, b = two_runs(tmp_path)
     candidates = ("candidates", "--data", hashed_data, "--backend", "exact", "--queries", "5")
-    for number, asked in enumerate(
+    for number, command in enumerate(
         (("compare", a, b, "--set", "demo"), ("runs", a, "--set", "demo"), candidates)
     ):
         file = tmp_path / f"new{number}" / "figures.json"
-        run("evaluate", *asked, "--json", file)
+        run("evaluate", *command, "--json", file)
         assert json.loads(file.read_bytes())
 
 
@@ -513,5 +513,5 @@ def test_questions_are_checked(hashed_data: Path, tmp_path: Path, lines: str, me
     """A line without a question, an unknown paper and an empty file are refused."""
     questions = tmp_path / "questions.tsv"
     questions.write_text(lines, encoding="utf-8")
-    asked = ("evaluate", "items", "--data", hashed_data, "--questions", questions)
-    assert message in flat(run(*asked, status=1))
+    command = ("evaluate", "items", "--data", hashed_data, "--questions", questions)
+    assert message in flat(run(*command, status=1))

@@ -274,7 +274,7 @@ def test_labels_that_are_no_facets_are_refused(tmp_path: Path, hashing: Encoder)
         measured(file, hashing)
 
 
-def test_a_missing_collection_is_told(tmp_path: Path, hashing: Encoder) -> None:
+def test_a_missing_collection_is_reported(tmp_path: Path, hashing: Encoder) -> None:
     """The error for an empty folder names the expected files."""
     with pytest.raises(CollectionMissingError, match=r"test\.jsonl or dev\.jsonl"):
         measured(tmp_path, hashing)

@@ -141,7 +141,7 @@ def test_predictions_of_another_shape_are_refused(folder: Path) -> None:
         _measure(folder)
 
 
-def test_ratings_without_profile_or_paper_are_told(folder: Path) -> None:
+def test_ratings_without_profile_or_paper_are_reported(folder: Path) -> None:
     """Ratings without a profile or a paper are ignored, and a note counts them."""
     rows = [_row(*each) for each in {**RATED, "c": {"moss1": 5}, "d": {"gone": 1}}.items()]
     write(folder, "data/evaluations.csv", _evaluations(rows))
@@ -184,7 +184,7 @@ def test_two_ratings_of_a_paper_that_differ_are_refused(folder: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("rated", "told"),
+    ("rated", "message"),
     [
         ({"x": {"moss1": 5, "moss2": 1}}, r"Of 1 researchers 1 have no profile .* \('x'\); of 2 papers 0"),
         (
@@ -196,11 +196,11 @@ def test_two_ratings_of_a_paper_that_differ_are_refused(folder: Path) -> None:
     ],
 )
 def test_ratings_of_which_none_counts(
-    folder: Path, rated: Mapping[str, Mapping[str, float]], told: str
+    folder: Path, rated: Mapping[str, Mapping[str, float]], message: str
 ) -> None:
     """If no rating can be used, the error names ids without a match and the files to match."""
     write(folder, "data/evaluations.csv", _evaluations([_row(*each) for each in rated.items()]))
-    with pytest.raises(InputError, match=told) as refused:
+    with pytest.raises(InputError, match=message) as refused:
         _measure(folder)
     assert "the name of a file in archives" in str(refused.value)
 

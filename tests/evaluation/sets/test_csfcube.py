@@ -152,9 +152,11 @@ def test_what_the_queries_measure_gives_the_published_figures(facet: str) -> Non
 def test_the_documented_figures_are_what_the_queries_measure(facet: str, system: str, named: str) -> None:
     """The suite's stored figures and intervals for CSFCube follow from the stored values per query."""
     rows = read_sections(ROOT / "docs" / "measured" / "evaluation.json")["csfcube"].figures.rows
-    told = {row.measure: row for row in rows if (row.system, row.facet, row.fold) == (named, facet, "all")}
+    documented = {
+        row.measure: row for row in rows if (row.system, row.facet, row.fold) == (named, facet, "all")
+    }
     for measure in ("MAP", "NDCG%20"):
-        expected, found = of_measured(system, facet)[measure], told[measure]
+        expected, found = of_measured(system, facet)[measure], documented[measure]
         bounds = (expected.value, expected.low, expected.high)
         assert pytest.approx(bounds, abs=0.05) == (found.value, found.low, found.high)
 

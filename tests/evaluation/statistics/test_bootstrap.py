@@ -286,7 +286,7 @@ def test_a_clear_lead_is_resolvable_and_a_thin_one_is_not() -> None:
     assert (True, False) == (thin["all"].difference.value > 0, thin["all"].resolvable)
 
 
-def test_a_run_is_not_told_from_itself() -> None:
+def test_a_run_does_not_differ_from_itself() -> None:
     """A run that ranks the same is resolvable in no facet and no measure."""
     compared = compare(collection(), run("a", "q1", "q5"), run("b", "q1", "q5"))
     assert [(0.0, False)] * 6 == [(c.difference.value, c.resolvable) for c in compared]

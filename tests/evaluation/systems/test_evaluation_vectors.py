@@ -63,7 +63,7 @@ def test_sentences_alone_know_nothing_of_their_paper(hashing: Encoder) -> None:
 def test_progress_counts_every_paper(hashing: Encoder) -> None:
     """Progress names the encoder and counts papers over all calls of a stage."""
     seen: list[tuple[str, int, int | None]] = []
-    source = VectorSource(hashing, on_progress=lambda *told: seen.append(told))
+    source = VectorSource(hashing, on_progress=lambda *progress: seen.append(progress))
     source.of([PAPERS["q"]], stage="hashing")
     source.of(list(PAPERS.values()), stage="hashing")
     source.of([replace(PAPERS["q"], title="Another title")], stage="hashing", some=True)

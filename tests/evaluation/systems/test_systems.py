@@ -49,8 +49,8 @@ def systems(hashing: Encoder) -> Callable[..., Systems]:
 @pytest.mark.parametrize("name", ["bm25", "tfidf", "hashing:ot", "hashing:alone:single"])
 def test_the_selected_sentence_decides(systems: Callable[..., Systems], name: str) -> None:
     """With the method selected, the paper of the same method is first; word systems need ``-facet``."""
-    asked = name if ":" in name else f"{name}-facet"
-    assert "same-method" == systems(METHOD).rank(asked).ranking("q:method")[0]
+    faceted = name if ":" in name else f"{name}-facet"
+    assert "same-method" == systems(METHOD).rank(faceted).ranking("q:method")[0]
 
 
 @pytest.mark.parametrize("name", ["bm25", "tfidf"])
@@ -251,11 +251,11 @@ def test_same_facet_compares_a_candidates_sentences_of_that_facet_alone(hashing:
     method = labelled("method", ("Bakers guess.", Facet.BACKGROUND), ("Kernel regression.", Facet.METHOD))
     neither = labelled("neither", (regression, Facet.RESULT))
     papers = {each.id: each for each in (query, background, method, neither)}
-    asked = EvalQuery("q:method", query, ("background", "method", "neither"), "q", (1,), "method")
-    small = Collection("small", papers, (asked,), {asked.id: {"method": 1}}, 1, ("MAP",))
+    eval_query = EvalQuery("q:method", query, ("background", "method", "neither"), "q", (1,), "method")
+    small = Collection("small", papers, (eval_query,), {eval_query.id: {"method": 1}}, 1, ("MAP",))
     systems = Systems(small, lambda _: VectorSource(hashing, on_progress=ignore))
     anywhere = systems.rank("hashing:single")
-    assert "method" == anywhere.ranking(asked.id)[-1]
+    assert "method" == anywhere.ranking(eval_query.id)[-1]
     within = systems.rank("hashing:single:same-facet")
-    assert ["neither", "method", "background"] == within.ranking(asked.id)
-    assert within.scores[asked.id]["neither"] == anywhere.scores[asked.id]["neither"]
+    assert ["neither", "method", "background"] == within.ranking(eval_query.id)
+    assert within.scores[eval_query.id]["neither"] == anywhere.scores[eval_query.id]["neither"]

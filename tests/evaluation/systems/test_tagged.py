@@ -91,7 +91,7 @@ def test_without_a_sentence_of_the_facet_nothing_is_ranked(systems: Callable[...
     assert ["q:method"] == list(systems(METHOD, results).rank("hashing:ot:tagged").scores)
 
 
-def test_unanswered_queries_are_told(tmp_path: Path) -> None:
+def test_unanswered_queries_are_reported(tmp_path: Path) -> None:
     """A note says how many queries a system leaves unanswered, and that they count 0."""
     facets = ["background", "method", "other"]
     papers = [
