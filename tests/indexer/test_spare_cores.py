@@ -16,7 +16,7 @@ from indexer.index.vector_index import JoinedIndex, look_up_here
 from indexer.spare_cores import on_spare_cores
 from indexer.words.kernels import nearest_of
 
-ASKED: contextvars.ContextVar[str] = contextvars.ContextVar("asked", default="nobody")
+CALLER: contextvars.ContextVar[str] = contextvars.ContextVar("caller", default="nobody")
 
 
 def threads_of(n_tasks: int, idle: Semaphore) -> int:
@@ -41,8 +41,8 @@ def test_no_more_threads_than_idle_cores_or_tasks(n_idle: int, n_threads: int) -
 
 def test_what_is_found_comes_in_order_and_in_the_context_of_who_asks() -> None:
     """Results come in order, and tasks see the context variables of the caller."""
-    ASKED.set("me")
-    tasks: list[Callable[[], tuple[int, str]]] = [lambda own=own: (own, ASKED.get()) for own in range(50)]  # type: ignore[misc]  # a default binds it
+    CALLER.set("me")
+    tasks: list[Callable[[], tuple[int, str]]] = [lambda own=own: (own, CALLER.get()) for own in range(50)]  # type: ignore[misc]  # a default binds it
     assert [(own, "me") for own in range(50)] == on_spare_cores(tasks, idle=Semaphore(4))
     assert [] == on_spare_cores([], idle=Semaphore(4))
 

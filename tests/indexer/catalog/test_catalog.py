@@ -197,11 +197,13 @@ def test_what_changed_is_found_without_reading_all(tmp_path: Path) -> None:
     """SQLite finds changes by their index, so the cost of publishing does not grow with the catalog."""
     with Catalog.open(tmp_path / CATALOG_FILE) as catalog:
         catalog.add([titled(str(i), f"Paper {i}") for i in range(100)])
-        asked: list[tuple[Any, ...]] = []
-        event.listen(catalog.database.engine, "before_cursor_execute", lambda *given: asked.append(given))
+        statements: list[tuple[Any, ...]] = []
+        event.listen(
+            catalog.database.engine, "before_cursor_execute", lambda *given: statements.append(given)
+        )
         assert catalog.changed_since(1) == {}
         with catalog.database.engine.connect() as connection:
-            statement, values = next(given[2:4] for given in asked if "current_papers" in given[2])
+            statement, values = next(given[2:4] for given in statements if "current_papers" in given[2])
             plan = connection.exec_driver_sql(f"EXPLAIN QUERY PLAN {statement}", values).all()
     assert "SEARCH current_papers USING INDEX ix_current_papers_change" in plan[0][-1]
 
@@ -218,7 +220,7 @@ def test_deleted_paper_is_gone_until_it_is_added_again(catalog: Catalog) -> None
     assert paper_in(catalog, "a") == CALLISTO
 
 
-def test_changes_are_numbered_and_told(catalog: Catalog) -> None:
+def test_changes_are_numbered_and_listed(catalog: Catalog) -> None:
     """Each transaction that changes papers gets the next number, and readers can list later changes."""
     changed = dataclasses.replace(CALLISTO, year=1611)
     assert catalog.last_change() == 0

@@ -140,9 +140,9 @@ def test_no_remedy_for_a_lost_catalog_leads_to_another_error(data: Path, left: b
     for command in ("delete", "index", "index --replace", "reindex"):
         if left is not None:
             file.write_bytes(whole[: int(len(whole) * left)] if isinstance(left, float) else left)
-        told = " ".join(refused(data, command).split())
-        assert "new folder" in told
-        assert "again" not in told
+        message = " ".join(refused(data, command).split())
+        assert "new folder" in message
+        assert "again" not in message
     run(
         "index",
         data.parent / "c.jsonl",

@@ -239,12 +239,12 @@ def test_a_grown_collection_answers_as_one_built_anew(data: Path, tmp_path: Path
     build_quietly(write_corpus(tmp_path / "final.jsonl", final), tmp_path / "anew", hashing)
     anew, grown = open_snapshot(tmp_path / "anew"), open_snapshot(data)
     assert len(grown.segments) > 1
-    asked = ["p1", "p11", "p12", "p60", "p75", "p95"]
-    assert_same_answers(grown, anew, asked)
+    query_ids = ["p1", "p11", "p12", "p60", "p75", "p95"]
+    assert_same_answers(grown, anew, query_ids)
     compact(data, grown, device="cpu", keep=KEEP)
     compacted = open_snapshot(data)
     assert (1, 97) == (len(compacted.segments), len(compacted.live))
-    assert_same_answers(compacted, anew, asked)
+    assert_same_answers(compacted, anew, query_ids)
 
 
 def test_segments_stay_few_however_often_papers_come(data: Path, hashing: Encoder) -> None:
@@ -658,14 +658,14 @@ def test_a_rollback_that_was_killed_is_repeated_with_the_generation_it_named(
 
     with monkeypatch.context() as broken:
         broken.setattr("indexer.collection.publishing.write_pointer", killed)
-        told = flat(run("snapshot", "rollback", data, status=130))
-    assert "if this is interrupted, repeat it with --to 000002." in told
+        printed = flat(run("snapshot", "rollback", data, status=130))
+    assert "if this is interrupted, repeat it with --to 000002." in printed
     assert "000004" == publish_into(data, hashing).manifest.generation  # as a running service does
     assert "Generation 000002 is served" in run("snapshot", "rollback", "--to", "000002", data)
     assert 61 == len(open_snapshot(data))
 
 
-def test_what_was_never_searchable_is_not_told_where_nobody_knows(data: Path) -> None:
+def test_what_was_never_searchable_is_not_counted_where_nobody_knows(data: Path) -> None:
     """With a damaged served manifest, a rollback does not count papers that were never searchable."""
     add(data, many_papers(62)[60:])
     add(data, many_papers(63)[62:])

@@ -37,7 +37,7 @@ from tests.support.same_answers import assert_same_answers, found_by, ids_of
 from tests.support.servers.patience import soon
 
 PAIRS = Tiers(fewest=2)
-ASKED = [f"p{i}" for i in (0, 31, 50, 71)]
+QUERY_IDS = [f"p{i}" for i in (0, 31, 50, 71)]
 SIZES = (24, 20, 18, 16)  # of segments: each is smaller than the one before, so none is merged yet
 
 
@@ -89,7 +89,7 @@ def test_neighbours_of_like_size_become_one(data: Path) -> None:
     assert manifest is not None
     assert manifest.generation == after.generation == current_generation(data)
     assert len(after.segments) < len(SIZES)
-    assert_same_answers(before, after, ASKED)
+    assert_same_answers(before, after, QUERY_IDS)
     assert merge(data, tiers=PAIRS, keep=KEEP) is None
 
 
@@ -166,7 +166,7 @@ def test_papers_deleted_meanwhile_stay_deleted(data: Path, monkeypatch: pytest.M
     snapshot = open_snapshot(data)
     assert [(78, 3)] == [(each.n_papers, each.n_deleted) for each in snapshot.manifest.segments]
     assert sorted({f"p{i}" for i in range(78)} - {"p3", "p30", "p70"}) == ids_of(snapshot)
-    assert all({"p3", "p30", "p70"}.isdisjoint(found) for found in found_by(snapshot, *ASKED))
+    assert all({"p3", "p30", "p70"}.isdisjoint(found) for found in found_by(snapshot, *QUERY_IDS))
 
 
 def test_papers_that_come_meanwhile_are_there(

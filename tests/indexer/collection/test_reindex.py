@@ -109,12 +109,12 @@ def ids_of(data: Path) -> set[str]:
     return {snapshot.paper(int(position)).id for position in snapshot.positions}
 
 
-def test_facets_are_told_anew_by_another_tagger(
+def test_facets_are_tagged_anew_by_another_tagger(
     tmp_path: Path, hashing: Encoder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A re-index with another tagger updates its facets and keeps those that the corpus gave."""
     text = {"title": "t", "abstract": ["Lakes rise.", "We count ducks."]}
-    rows = [{**text, "id": "told"}, {**text, "id": "given", "facets": ["other", "result"]}]
+    rows = [{**text, "id": "tagged"}, {**text, "id": "given", "facets": ["other", "result"]}]
     build_quietly(write_corpus(tmp_path / "c.jsonl", rows), tmp_path, hashing)
     before = open_snapshot(tmp_path)
     monkeypatch.setitem(KEYWORDS, "count", Facet.METHOD)
@@ -266,11 +266,11 @@ def test_few_papers_that_change_under_the_lock_are_encoded_alone(
     catalog.add([paper("one", "One."), paper("two", "Two."), paper("p5", "Five.")])
     last_change, counting = catalog.last_change, Counting(tiny)
 
-    asked = []
+    calls = []
 
     def changed_again() -> int:
-        asked.append(1)
-        if len(asked) == 2:  # now the lock is held
+        calls.append(1)
+        if len(calls) == 2:  # now the lock is held
             catalog.add([paper("two", "Two again."), paper("p6", "Six.")])
             catalog.delete(["one"])
         return last_change()
@@ -290,11 +290,11 @@ def test_each_attempt_writes_only_what_changed_since_the_one_before(
 ) -> None:
     """Publishing ends although papers keep coming, and each attempt writes only the new ones."""
     done = prepared(data, tiny, catalog)
-    last_change, asked, written = catalog.last_change, [], []
+    last_change, calls, written = catalog.last_change, [], []
 
     def changing() -> int:
-        asked.append(1)
-        catalog.add([paper(f"new {len(asked)} {i}", "Five.") for i in range(20)])
+        calls.append(1)
+        catalog.add([paper(f"new {len(calls)} {i}", "Five.") for i in range(20)])
         return last_change()
 
     def counting(work: Path, parts: Sequence[KeptPart], **named: object) -> list[NewSegment]:

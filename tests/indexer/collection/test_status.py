@@ -88,11 +88,11 @@ def test_the_command_prints_tables_and_json(data: Path) -> None:
     shown = flat(run("status", "--data", data))
     assert "[red]bad:x:: too [bold]odd" in shown
     assert "would make 1 segment of 2" in shown
-    told = json.loads(run("status", "--data", data, "--json"))
-    assert (24, 0, "000003") == (told["papers"], told["pending"], told["generation"])
-    assert [{"id": "[red]bad:x:", "reason": "too [bold]odd"}] == told["quarantine"]["listed"]
-    assert ["000001", "000002"] == [each["name"] for each in told["segments"]]
-    assert 1 == told["merge"]["segments"]
+    printed = json.loads(run("status", "--data", data, "--json"))
+    assert (24, 0, "000003") == (printed["papers"], printed["pending"], printed["generation"])
+    assert [{"id": "[red]bad:x:", "reason": "too [bold]odd"}] == printed["quarantine"]["listed"]
+    assert ["000001", "000002"] == [each["name"] for each in printed["segments"]]
+    assert 1 == printed["merge"]["segments"]
 
 
 def test_all_of_a_long_quarantine_are_listed_as_json(data: Path) -> None:

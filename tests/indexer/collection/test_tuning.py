@@ -68,8 +68,8 @@ def test_what_is_found_out_is_kept(tmp_path: Path, hashing: Encoder) -> None:
     before = current_generation(data)
     looked = tune(data, recall=0.9, n_queries=5, keep=2, store=False)
     assert before == current_generation(data) == looked.manifest.generation
-    told = CliRunner().invoke(app, ["tune", "--data", str(data), "--recall", "0.9", "--queries", "5"])
-    assert 0 == told.exit_code, told.output
+    result = CliRunner().invoke(app, ["tune", "--data", str(data), "--recall", "0.9", "--queries", "5"])
+    assert 0 == result.exit_code, result.output
     served = read_manifest(data, current_generation(data))
     assert before != served.generation
     assert looked.chosen is not None
@@ -90,8 +90,8 @@ def test_what_cannot_be_tuned_is_said(
     tmp_path: Path, hashed_data: Path, hashing: Encoder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """An exact index has nothing to tune; an unreachable recall and one above 1 are errors."""
-    told = CliRunner().invoke(app, ["tune", "--data", str(hashed_data)])
-    assert (0, True) == (told.exit_code, "nothing to tune" in flat(told.stdout))
+    result = CliRunner().invoke(app, ["tune", "--data", str(hashed_data)])
+    assert (0, True) == (result.exit_code, "nothing to tune" in flat(result.stdout))
     with pytest.raises(InputError, match="a recall of 98"):
         tune(hashed_data, recall=98, keep=2)
     data = tmp_path / "data"
@@ -105,7 +105,7 @@ def test_what_cannot_be_tuned_is_said(
         return replace(found, scores=found.scores - 1)
 
     monkeypatch.setattr(FaissCodesIndex, "search", finds_worse)
-    told = CliRunner().invoke(app, ["tune", "--data", str(data)])
-    assert 1 == told.exit_code
-    assert "No effort up to 8 finds 98.0%" in flat(told.stderr)
+    result = CliRunner().invoke(app, ["tune", "--data", str(data)])
+    assert 1 == result.exit_code
+    assert "No effort up to 8 finds 98.0%" in flat(result.stderr)
     assert before == current_generation(data)

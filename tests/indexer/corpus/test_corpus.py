@@ -312,15 +312,15 @@ def test_no_file(tmp_path: Path, name: str) -> None:
         read_corpus(tmp_path / name)
 
 
-def test_every_thousand_rows_are_told_of(write: WriteFn, tmp_path: Path) -> None:
+def test_every_thousand_rows_are_reported(write: WriteFn, tmp_path: Path) -> None:
     """Progress is reported every 1,000 rows, also unusable ones, over all files of a report."""
-    told: list[int] = []
+    n_rows: list[int] = []
     report = CorpusReport()
     ids = write(*(f"10.5555/a{n}" for n in range(2_500)))
-    assert [] == list(read_corpus(ids, report=report, on_rows=told.append))
-    assert [0, 1_000, 2_000] == told
+    assert [] == list(read_corpus(ids, report=report, on_rows=n_rows.append))
+    assert [0, 1_000, 2_000] == n_rows
     (tmp_path / "more").mkdir()
     more = write_lines(tmp_path / "more", *(row(f"x{n}") if n % 2 else "{" for n in range(600)))
-    assert 300 == len(list(read_corpus(more, report=report, on_rows=told.append)))
-    assert [0, 1_000, 2_000, 3_000] == told
+    assert 300 == len(list(read_corpus(more, report=report, on_rows=n_rows.append)))
+    assert [0, 1_000, 2_000, 3_000] == n_rows
     assert (3_100, 2_500, 300, 300) == (report.rows, report.without_abstract, report.papers, report.broken)

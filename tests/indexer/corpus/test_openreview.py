@@ -39,8 +39,8 @@ def test_a_broken_submission_is_named_and_passed_over(tmp_path: Path) -> None:
     document = {"a": {"id": "a", "content": "text"}, "b": 7, "c": _entry("Rain")}
     path = _write(tmp_path, json.dumps(document))
     assert ["ignored"] == [each.id for each in read_corpus(path)]
-    told = 'no "content" with a title and an abstract'
-    assert [(1, f"entry 'a': {told}"), (1, f"entry 'b': {told}")] == reasons(path)
+    reason = 'no "content" with a title and an abstract'
+    assert [(1, f"entry 'a': {reason}"), (1, f"entry 'b': {reason}")] == reasons(path)
 
 
 def test_a_submission_that_cannot_be_used_is_named(tmp_path: Path) -> None:

@@ -76,7 +76,7 @@ def joined(monkeypatch: pytest.MonkeyPatch, ray: object) -> None:
     monkeypatch.setattr("indexer.cluster.import_module", lambda _: ray)
 
 
-def test_a_node_that_does_not_start_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_node_that_does_not_start_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     """A Ray node that does not start raises an InputError, although Ray raises a plain Exception."""
 
     def init(**_: Any) -> None:
@@ -87,7 +87,7 @@ def test_a_node_that_does_not_start_is_told(monkeypatch: pytest.MonkeyPatch) -> 
         connect("auto")
 
 
-def test_a_cluster_that_runs_nothing_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_cluster_that_runs_nothing_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     """A cluster that runs no actor, as one without a token, is refused and left, with the remedy."""
     ended = []
 

@@ -59,16 +59,16 @@ def on(first: Device, *others: Device) -> EncodeOnDevices:
 
 def built(corpus: Path, data: Path, device: Device, encode: EncodeOnDevices) -> list[int]:
     """Build a collection, and return the numbers of encoded papers that were reported."""
-    told: list[int] = []
+    progress: list[int] = []
 
     def on_progress(stage: str, done: int, _total: int | None) -> None:
         if stage == "Encoding":
-            told.append(done)
+            progress.append(done)
 
     arguments = BuildArguments("hashing", device="cpu")
     annotator = annotated(device)
     build([corpus], data, annotator, arguments=arguments, on_progress=on_progress, bounds=TENS, encode=encode)
-    return told
+    return progress
 
 
 @pytest.fixture
@@ -86,10 +86,10 @@ def test_devices_encode_at_once_what_one_would(tmp_path: Path, hashing: Encoder,
     """Two devices encode at the same time, and the files are equal to the byte to those of one."""
     together = threading.Barrier(2)
     devices = [Device(hashing, lambda: together.wait(60)) for _ in range(2)]
-    told = built(corpus, tmp_path / "two", devices[0], on(*devices))
+    progress = built(corpus, tmp_path / "two", devices[0], on(*devices))
     build_quietly(corpus, tmp_path / "one", hashing, bounds=TENS)
     assert [20, 20] == [device.n_encoded for device in devices]
-    assert ([10, 20, 30, 40], []) == (sorted({*told} - {0}), threads())
+    assert ([10, 20, 30, 40], []) == (sorted({*progress} - {0}), threads())
     two, one = (open_snapshot(tmp_path / name) for name in ("two", "one"))
     assert [each.entry.files for each in one.segments] == [each.entry.files for each in two.segments]
 
@@ -129,18 +129,18 @@ def test_what_is_under_way_at_the_end_is_given_up(tmp_path: Path, hashing: Encod
             waiting()
         go_on.set()
 
-    held, told = Device(hashing, hold), []  # type: ignore[var-annotated]  # of numbers
+    held, progress = Device(hashing, hold), []  # type: ignore[var-annotated]  # of numbers
     corpus = write_corpus(tmp_path / "c.jsonl", many_papers(2))
     like = build_quietly(corpus, tmp_path / "data", hashing).manifest
     papers = [paper(f"Paper {number}", "We count whales.") for number in range(2 * PAPERS_PER_CALL)]
     with on(held) as encode:
         begun, waiting = (
-            encode(tmp_path / "work", some, like=like, on_progress=told.append)
+            encode(tmp_path / "work", some, like=like, on_progress=progress.append)
             for some in (papers, papers[1:])
         )
         assert reached.wait(60)
         threading.Thread(target=go_on_once_cancelled, args=(waiting,)).start()
-    assert ([], PAPERS_PER_CALL, []) == (threads(), held.n_encoded, told)
+    assert ([], PAPERS_PER_CALL, []) == (threads(), held.n_encoded, progress)
     with pytest.raises(DeadlineError):
         begun()
     with pytest.raises(CancelledError):

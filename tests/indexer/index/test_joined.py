@@ -39,7 +39,7 @@ def test_several_indexes_find_what_one_does(
     assert np.array_equal(expected.scores, found.scores)
 
 
-def test_an_index_with_more_of_the_best_is_asked_again_for_all_queries() -> None:
+def test_an_index_with_more_of_the_best_is_searched_again_for_all_queries() -> None:
     """If one index holds all near rows, the list for all queries is still that of one index."""
     rows = np.arange(N_ROWS * DIM, dtype=np.float32).reshape(N_ROWS, DIM)
     own = np.split(rows, [300, 410])

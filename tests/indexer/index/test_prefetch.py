@@ -31,7 +31,7 @@ def pages(numbers: list[int]) -> int:
 
 @pytest.mark.skipif(mmap.PAGESIZE != 4096, reason="counts pages of 4 kB")
 @pytest.mark.parametrize("numbers", [[0], [20], [500, 3, 3], [0, 1, 40, 41, 500], [*range(900)]])
-def test_every_page_of_the_rows_is_asked_for_once(rows: np.ndarray, numbers: list[int]) -> None:
+def test_every_page_of_the_rows_is_prefetched_once(rows: np.ndarray, numbers: list[int]) -> None:
     """Every page is prefetched once, for rows on two pages, sharing one, and in any order."""
     assert 4096 * pages(numbers) == prefetch(rows, np.array(numbers))
 
@@ -41,12 +41,12 @@ def test_the_last_page_ends_with_the_file(rows: np.ndarray) -> None:
     assert 0 < prefetch(rows, np.array([999])) < 3 * mmap.PAGESIZE
 
 
-def test_of_a_part_of_a_map_its_own_rows_are_asked_for(rows: np.ndarray) -> None:
+def test_of_a_part_of_a_map_its_own_rows_are_prefetched(rows: np.ndarray) -> None:
     """Rows of a slice are counted from the start of the slice."""
     assert prefetch(rows, np.array([40, 700])) == prefetch(rows[40:], np.array([0, 660]))
 
 
-def test_nothing_is_asked_of_an_array_in_memory(rows: np.ndarray) -> None:
+def test_nothing_of_an_array_in_memory_is_prefetched(rows: np.ndarray) -> None:
     """Nothing is prefetched for an array in memory or for no rows."""
     assert 0 == prefetch(np.array(rows), np.arange(9)) == prefetch(rows, np.arange(0))
 
@@ -59,9 +59,9 @@ def test_rows_are_the_same_wherever_they_were(rows: np.ndarray, monkeypatch: pyt
     warm = widened(rows, numbers), rescored(rows, queries, proposed=proposed, k=5)
     together = rescored_together(rows, queries, proposed=numbers, k=5)
     reads: Iterator[int] = iter(range(9))
-    asked: list[np.ndarray] = []
+    prefetched: list[np.ndarray] = []
     monkeypatch.setattr(nearest, "disk_reads", lambda: next(reads))
-    monkeypatch.setattr(nearest, "prefetch", lambda _, numbers: asked.append(numbers))
+    monkeypatch.setattr(nearest, "prefetch", lambda _, numbers: prefetched.append(numbers))
     cold = widened(rows, numbers), rescored(rows, queries, proposed=proposed, k=5)
     again = rescored_together(rows, queries, proposed=numbers, k=5)
     assert np.array_equal(rows[numbers].astype(np.float32), cold[0])
@@ -70,9 +70,9 @@ def test_rows_are_the_same_wherever_they_were(rows: np.ndarray, monkeypatch: pyt
         cold[1].rows.tolist(),
         cold[1].scores.tolist(),
     )
-    assert set(numbers[8:].tolist()) == set(asked[0].tolist())
-    assert set(proposed[1:][proposed[1:] >= 0].tolist()) == set(asked[1].tolist())
-    assert set(numbers[8:].tolist()) == set(asked[2].tolist())
+    assert set(numbers[8:].tolist()) == set(prefetched[0].tolist())
+    assert set(proposed[1:][proposed[1:] >= 0].tolist()) == set(prefetched[1].tolist())
+    assert set(numbers[8:].tolist()) == set(prefetched[2].tolist())
     assert (together.rows.tolist(), together.scores.tolist()) == (again.rows.tolist(), again.scores.tolist())
 
 

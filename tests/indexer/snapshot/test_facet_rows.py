@@ -35,7 +35,7 @@ def test_rows_and_papers_have_one_of_the_facets(
     assert [number in having for number in range(50)] == found.papers(facets).tolist()
 
 
-def test_what_was_asked_for_is_kept_for_all(made_up: tuple[FacetRows, np.ndarray, np.ndarray]) -> None:
+def test_rows_of_facets_are_kept_for_all(made_up: tuple[FacetRows, np.ndarray, np.ndarray]) -> None:
     """The same facets in any order return one shared, read-only array."""
     found, *_ = made_up
     for of in (found.rows, found.papers):

@@ -42,7 +42,7 @@ def test_given_facets_are_kept_and_gaps_filled(tmp_path: Path, hashing: Encoder)
     build_quietly(corpus, tmp_path, hashing)
     snapshot = open_snapshot(tmp_path)
     with Catalog.open(tmp_path / CATALOG_FILE) as catalog:
-        for position, (served, told) in enumerate(
+        for position, (served, expected) in enumerate(
             [
                 ([Facet.RESULT, Facet.BACKGROUND], [Facet.RESULT, Facet.BACKGROUND]),
                 ([Facet.BACKGROUND, Facet.METHOD], [None, None]),
@@ -50,7 +50,7 @@ def test_given_facets_are_kept_and_gaps_filled(tmp_path: Path, hashing: Encoder)
         ):
             paper = snapshot.paper(position)
             assert served == [sentence.facet for sentence in paper.sentences]
-            assert told == [sentence.facet for sentence in paper_in(catalog, paper.id).sentences]
+            assert expected == [sentence.facet for sentence in paper_in(catalog, paper.id).sentences]
     assert KeywordTagger().spec == snapshot.manifest.tagger
     assert snapshot.manifest.functions is None
 

@@ -46,11 +46,11 @@ def test_broken_rows_are_reported_and_skipped(tmp_path: Path, hashing: Encoder) 
         assert len(example) < 1000
 
 
-def test_reading_is_told_of_row_by_row(tmp_path: Path, hashing: Encoder) -> None:
+def test_reading_is_reported_row_by_row(tmp_path: Path, hashing: Encoder) -> None:
     """Reading reports its progress at the start, and at the end with all rows, also unusable ones."""
     corpus = tmp_path / "c.jsonl"
     write_corpus(corpus, [*many_papers(3), *(row for _, row in ODD_ROWS)])
-    told: list[tuple[str, int, int | None]] = []
+    progress: list[tuple[str, int, int | None]] = []
     arguments = BuildArguments(encoder="hashing", device="cpu")
     annotator = annotated(hashing)
     build(
@@ -58,15 +58,15 @@ def test_reading_is_told_of_row_by_row(tmp_path: Path, hashing: Encoder) -> None
         tmp_path / "data",
         annotator,
         arguments=arguments,
-        on_progress=lambda *each: told.append(each),
+        on_progress=lambda *each: progress.append(each),
     )
     n_rows = 3 + len(ODD_ROWS)
     assert [("Reading", 0, None), ("Reading", n_rows, n_rows)] == [
-        each for each in told if each[0] == "Reading"
+        each for each in progress if each[0] == "Reading"
     ]
 
 
-def test_a_broken_row_is_fatal_when_asked(tmp_path: Path, hashing: Encoder) -> None:
+def test_a_broken_row_is_fatal_with_on_error_fail(tmp_path: Path, hashing: Encoder) -> None:
     """With ``on_error="fail"``, the first broken row stops the build, and nothing is published."""
     corpus = write_corpus(tmp_path / "c.jsonl", [*many_papers(3), ODD_ROWS[0][1]])
     with pytest.raises(BrokenRowError, match=r"c\.jsonl:4: "):

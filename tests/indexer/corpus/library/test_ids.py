@@ -46,7 +46,7 @@ def test_what_was_found_completes_an_entry() -> None:
     assert "Lamps are dim." == lamps.sentences[0].text
 
 
-def test_lists_are_told_from_other_texts(tmp_path: Path) -> None:
+def test_lists_are_recognised_among_other_texts(tmp_path: Path) -> None:
     """A list of ids is recognised if its first line and most lines name papers; a table is not a list."""
     assert [(2, "'x' is not a DOI, arXiv id or PubMed number")] == reasons(
         write_lines(tmp_path, "10.5555/a", "x", "41", name="a.txt")

@@ -31,7 +31,7 @@ def ask_text(text: str, folder: Path, corpus: Path) -> LookupReport:
         return look_up([corpus], folder, client, on_progress=quiet)
 
 
-def test_names_are_asked_of_the_service_that_knows_them(tmp_path: Path) -> None:
+def test_names_are_requested_from_the_service_that_knows_them(tmp_path: Path) -> None:
     """Each name is requested from its service, in as few requests as possible; unknown names are listed."""
     corpus = write_lines(tmp_path, "10.5555/Lamp.1", "9912.00007", "9912.00008", "pmid:41", "10.5555/b")
     services = LookupServices()
@@ -74,7 +74,7 @@ def test_names_become_papers(tmp_path: Path) -> None:
     assert ["arxiv:9912.00008"] == [each.lookup for each in rows.unresolved]
 
 
-def test_what_was_found_is_not_asked_for_again(tmp_path: Path) -> None:
+def test_what_was_found_is_not_requested_again(tmp_path: Path) -> None:
     """Names found before are not requested again, even if an interruption left half a line."""
     corpus = write_lines(tmp_path, "9912.00007", "pmid:41")
     ask(LookupServices("eutils.ncbi.nlm.nih.gov"), tmp_path / "lookups", corpus)
@@ -86,7 +86,7 @@ def test_what_was_found_is_not_asked_for_again(tmp_path: Path) -> None:
     assert {"arxiv:9912.00007", "pmid:41"} == set(FoundPapers(tmp_path / "lookups"))
 
 
-def test_a_service_that_fails_is_given_up_and_the_others_are_asked(tmp_path: Path) -> None:
+def test_a_service_that_fails_is_given_up_and_the_others_are_used(tmp_path: Path) -> None:
     """A failing service is reported with the reason, and the other services are used."""
     corpus = write_lines(tmp_path, "9912.00007", "pmid:41", "10.5555/lamp.1")
     report = ask(LookupServices("export.arxiv.org"), tmp_path / "lookups", corpus)
@@ -123,25 +123,25 @@ def test_a_name_that_is_refused_holds_up_no_other(tmp_path: Path, status: int) -
 def test_a_service_that_refuses_everybody_is_given_up(tmp_path: Path, status: int) -> None:
     """A service that answers with 401, 403, 429 or 500 gets no requests for other names."""
     corpus = write_lines(tmp_path, "10.5555/a", "10.5555/b")
-    asked = []
+    paths = []
 
     def answer(request: httpx.Request) -> httpx.Response:
-        asked.append(request.url.path)
+        paths.append(request.url.path)
         return httpx.Response(status)
 
     with ThrottledClient(transport=httpx.MockTransport(answer), sleep=lambda _: None) as client:
         report = look_up([corpus], tmp_path / "lookups", client, on_progress=quiet)
     assert ({"Crossref": f"api.crossref.org: it answers {status}"}, {}) == (report.failed, report.refused)
-    assert {"/works/10.5555/a"} == set(asked)
+    assert {"/works/10.5555/a"} == set(paths)
 
 
 def test_a_paper_may_have_another_name_at_its_service(tmp_path: Path) -> None:
     """A paper keeps the requested id if Crossref redirects its DOI or arXiv leaves the subject class out."""
     corpus = write_lines(tmp_path, "10.5555/alias", "math.GT/9912007", "math.GT/9912008")
-    asked = []
+    paths = []
 
     def answer(request: httpx.Request) -> httpx.Response:
-        asked.append(request.url.raw_path.decode())
+        paths.append(request.url.raw_path.decode())
         if request.url.path.endswith("alias"):
             return httpx.Response(301, headers={"Location": "/works/10.5555%2Flamp.1"})
         if request.url.host == "export.arxiv.org":
@@ -150,7 +150,7 @@ def test_a_paper_may_have_another_name_at_its_service(tmp_path: Path) -> None:
 
     with ThrottledClient(transport=httpx.MockTransport(answer), sleep=lambda _: None) as client:
         report = look_up([corpus], tmp_path / "lookups", client, on_progress=quiet)
-    assert asked[0].startswith("/api/query?id_list=math%2F9912007%2Cmath%2F9912008&")
+    assert paths[0].startswith("/api/query?id_list=math%2F9912007%2Cmath%2F9912008&")
     assert ["arxiv:math.gt/9912008"] == report.unknown
     papers = read_corpus(corpus, found=FoundPapers(tmp_path / "lookups"))
     assert ["doi:10.5555/alias", "arxiv:math.gt/9912007"] == [paper.id for paper in papers]
@@ -205,26 +205,26 @@ def test_no_title_in_the_table_is_a_formula(tmp_path: Path, title: str) -> None:
     assert title == shown.replace("'", "")
 
 
-def test_what_is_under_way_is_told(tmp_path: Path) -> None:
+def test_progress_is_reported(tmp_path: Path) -> None:
     """Progress is reported while a corpus is scanned and while services are requested."""
-    told: list[tuple[str, int, int | None]] = []
+    progress: list[tuple[str, int, int | None]] = []
     corpus = write_lines(tmp_path, *(f"pmid:{n}" for n in range(1, 1_003)))
     transport = httpx.MockTransport(LookupServices())
     with ThrottledClient(transport=transport, sleep=lambda _: None) as client:
-        look_up([corpus], tmp_path / "lookups", client, on_progress=lambda *each: told.append(each))
-    assert [("Scanning", 0, None), ("Scanning", 1_000, None), ("Scanning", 1_002, 1_002)] == told[:3]
-    assert ("Looking up", 1_002, 1_002) == told[-1]
+        look_up([corpus], tmp_path / "lookups", client, on_progress=lambda *each: progress.append(each))
+    assert [("Scanning", 0, None), ("Scanning", 1_000, None), ("Scanning", 1_002, 1_002)] == progress[:3]
+    assert ("Looking up", 1_002, 1_002) == progress[-1]
 
 
 def test_a_service_of_many_names_that_is_elsewhere_is_given_up(tmp_path: Path) -> None:
     """A service that redirects elsewhere is given up after one request, without trying fewer names."""
     corpus = write_lines(tmp_path, *(f"9912.{number:05}" for number in range(20)))
-    asked: list[httpx.URL] = []
+    urls: list[httpx.URL] = []
 
     def answer(request: httpx.Request) -> httpx.Response:
-        asked.append(request.url)
+        urls.append(request.url)
         return httpx.Response(302, headers={"Location": "https://elsewhere.example.org"})
 
     with ThrottledClient(transport=httpx.MockTransport(answer), sleep=lambda _: None) as client:
         report = look_up([corpus], tmp_path / "lookups", client, on_progress=quiet)
-    assert (1, {}, ["arXiv"]) == (len(asked), report.refused, [*report.failed])
+    assert (1, {}, ["arXiv"]) == (len(urls), report.refused, [*report.failed])

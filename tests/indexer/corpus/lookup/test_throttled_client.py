@@ -103,51 +103,51 @@ def test_failures_are_tried_again_with_growing_pauses() -> None:
 )
 def test_it_gives_up(status: int, headers: dict[str, str], n_requests: int, reason: str) -> None:
     """It gives up after a few tries, or at once if more cannot help; it never goes to another host."""
-    asked = []
+    hosts = []
 
     def answer(request: httpx.Request) -> httpx.Response:
-        asked.append(request.url.host)
+        hosts.append(request.url.host)
         if not status:
             raise httpx.ConnectError("")
         return httpx.Response(status, headers=headers, stream=httpx.ByteStream(b"no gzip"))
 
     with client(answer, Clock()) as polite_client, pytest.raises(ServiceError, match=reason):
         polite_client.get(URL, {}, every_s=0)
-    assert ["api.example.org"] * n_requests == asked
+    assert ["api.example.org"] * n_requests == hosts
 
 
 def test_what_is_elsewhere_on_the_host_is_fetched_from_there() -> None:
     """Redirects on the same host are followed at the same pace, at most 5 of them."""
-    asked = []
+    paths = []
     clock = Clock()
 
     def answer(request: httpx.Request) -> httpx.Response:
-        asked.append(request.url.raw_path.decode())
+        paths.append(request.url.raw_path.decode())
         if request.url.path == "/works/b/c":
             return httpx.Response(200, content=b"x")
-        return httpx.Response(301, headers={"Location": "/works/b%2Fc" if "?" in asked[-1] else "/round"})
+        return httpx.Response(301, headers={"Location": "/works/b%2Fc" if "?" in paths[-1] else "/round"})
 
     with client(answer, clock) as polite_client:
         assert b"x" == polite_client.get(URL, {"a": "1"}, every_s=3.0)
-        assert ["/works/a?a=1", "/works/b%2Fc"] == asked
+        assert ["/works/a?a=1", "/works/b%2Fc"] == paths
         assert [3.0] == clock.slept
         with pytest.raises(ServiceError, match="redirects more than 5 times") as raised:
             polite_client.get(URL, {}, every_s=0)
-    assert (302, 7) == (raised.value.status, len(asked))
+    assert (302, 7) == (raised.value.status, len(paths))
 
 
 @pytest.mark.parametrize("location", ["http://api.example.org/b", "https://api.example.org:8443/", "//["])
 def test_no_other_address_is_followed(location: str) -> None:
     """A redirect to another port or scheme, or to an invalid address, is not followed."""
-    asked = []
+    urls = []
 
     def answer(request: httpx.Request) -> httpx.Response:
-        asked.append(request.url)
+        urls.append(request.url)
         return httpx.Response(301, headers={"Location": location})
 
     with client(answer, Clock()) as polite_client, pytest.raises(ServiceError, match="it answers 301"):
         polite_client.get(URL, {}, every_s=0)
-    assert 1 == len(asked)
+    assert 1 == len(urls)
 
 
 def test_an_endless_answer_is_given_up() -> None:
