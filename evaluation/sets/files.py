@@ -10,7 +10,13 @@ import orjson
 
 from evaluation.collection import CollectionReader
 from indexer.corpus.source import Lines, open_source, read_errors
-from models.errors import BrokenRowError, CollectionMissingError, CorpusFormatError
+from models.errors import (
+    BrokenRowError,
+    CollectionMissingError,
+    CorpusError,
+    CorpusFormatError,
+    InputError,
+)
 
 JsonObject = dict[str, Any]
 
@@ -66,10 +72,21 @@ def json_document(path: Path) -> JsonObject:
 
 
 def text_lines(path: Path) -> Iterator[tuple[int, str]]:
-    """Yield ``(line number, line with its end)`` for every line; raises CorpusFormatError if not UTF-8."""
+    """Yield ``(line number, line with its end)`` for every line.
+
+    Raises CorpusFormatError if a line is not UTF-8, BrokenRowError if it is too long to read.
+    """
     with open_source(path) as stream:
         lines = Lines(stream, path)
-        for line in lines:
+        while True:
+            try:
+                line = next(lines)
+            except StopIteration:
+                return
+            except CorpusError:  # has the file and the line already
+                raise
+            except InputError as error:
+                raise BrokenRowError(str(path), lines.number, str(error)) from error
             try:
                 yield lines.number, line.decode()
             except UnicodeDecodeError as error:

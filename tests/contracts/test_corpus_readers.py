@@ -305,7 +305,7 @@ def test_semantic_scholar_full_texts() -> None:
             "the annotation title has a span",
         ),
         ({"text": "T", "annotations": {"title": 7}}, "the annotation title is not text"),
-        ({"text": None, "annotations": {"title": "[]"}}, "content.text or"),
+        ({"text": None, "annotations": {"title": "[]"}}, "the text or the annotation title is not text"),
         ({"text": "T", "annotations": {"title": None, "abstract": '[{"start":0,"end":1}]'}}, "no title"),
     ],
 )

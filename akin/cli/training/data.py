@@ -48,7 +48,9 @@ Papers = Annotated[
 Citations = Annotated[
     list[Path],
     typer.Option(
-        "--citations", help='JSON lines: "citing", "context", "cited", "n_cited", or unarXive; repeatable.'
+        "--citations",
+        help='JSON lines: "citing", "context", "cited", "n_cited", or full texts of S2ORC or unarXive; '
+        "repeatable.",
     ),
 ]
 Out = Annotated[

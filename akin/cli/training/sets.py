@@ -13,7 +13,8 @@ from typing import Any
 
 import orjson
 
-from akin.cli.training.full_texts import citing_sentences, is_full_text, names_of
+from akin.cli.training.full_texts.full_text import names_of
+from akin.cli.training.full_texts.layouts import LAYOUTS, citing_sentences, is_full_text
 from evaluation.sets.files import JsonObject, json_lines
 from evaluation.sets.pairs import EXAMPLES, TEXTS, is_texts
 from indexer.corpus.read import CorpusReport, read_corpus
@@ -89,7 +90,7 @@ def read_citations(paths: Sequence[Path], papers: Mapping[str, Paper]) -> Iterat
     """Yield citing sentences: ``{"citing": id, "context": text, "cited": [ids], "n_cited": n}`` on each line.
 
     ``n_cited`` is the number of papers that the sentence really cites; by default, the length of ``cited``.
-    A line may be a full text of unarXive instead; its sentences cite ``papers`` by any of their ids.
+    A line may be a full text of unarXive or S2ORC instead; its sentences cite ``papers`` by any of their ids.
     Raises BrokenRowError.
     """
     named = names_of(papers)
@@ -103,7 +104,9 @@ def read_citations(paths: Sequence[Path], papers: Mapping[str, Paper]) -> Iterat
                 continue
             cited, context = row.get("cited"), row.get("context")
             if not isinstance(context, str) or not is_texts(cited):
-                raise BrokenRowError(str(path), number, 'expected "context" (a text) and "cited" (ids)')
+                expected = 'expected "context" (a text) and "cited" (ids)'
+                others = "" if {"context", "cited"} & row.keys() else f", {LAYOUTS}"
+                raise BrokenRowError(str(path), number, f"{expected}{others}")
             n_cited = row.get("n_cited", len(cited))
             if not isinstance(n_cited, int):
                 raise BrokenRowError(str(path), number, f'"n_cited" is {n_cited!r}, expected a whole number')

@@ -5,6 +5,7 @@ datasets are separate and must be merged by ``corpusid`` first.
 """
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 import orjson
 
@@ -14,6 +15,15 @@ from indexer.corpus.source import Lines
 from models.errors import InputError
 
 _S2ORC_KEYS = frozenset({"mag_id", "mag_field_of_study", "has_pdf_parse", "s2_url", "inbound_citations"})
+
+
+@dataclass(frozen=True, slots=True)
+class Annotation:
+    """A part of a full text, from ``start`` to ``end``, with its ``attributes``."""
+
+    start: int
+    end: int
+    attributes: JsonObject
 
 
 class S2Reader:
@@ -68,31 +78,37 @@ def _raw(record: JsonObject) -> RawPaper:
     )
 
 
-def _annotated(record: JsonObject, name: str) -> list[str]:
-    """Return the parts of the full text that are annotated as ``name``.
+def annotations(part: object, name: str) -> list[Annotation]:
+    """Return the annotations ``name`` of a full text, ``{"text", "annotations"}``, in the order of the file.
 
-    Annotations are JSON within JSON: ``"[{\\"start\\": 1, \\"end\\": 9}]"``, or null if there are none.
+    They are JSON within JSON: ``"[{\\"start\\": 1, \\"end\\": 9}]"``, or null if there are none. Raises
+    InputError.
     """
-    text = at(record, "content", "text")
-    given = at(record, "content", "annotations", name)
+    text, given = at(part, "text"), at(part, "annotations", name)
     if given is None:
         return []
     if not isinstance(text, str) or not isinstance(given, str):
-        raise InputError(f"content.text or the annotation {name} is not text")
+        raise InputError(f"the text or the annotation {name} is not text")
     try:
         spans = orjson.loads(given)
     except orjson.JSONDecodeError as error:
         raise InputError(f"the annotation {name} is not valid JSON: {error.msg}") from error
     if not isinstance(spans, list):
         raise InputError(f"the annotation {name} is not a list of spans")
-    return [_piece(text, span, name) for span in spans]
+    return [_annotation(text, span, name) for span in spans]
 
 
-def _piece(text: str, span: object, name: str) -> str:
-    start, end = at(span, "start"), at(span, "end")
+def _annotation(text: str, span: object, name: str) -> Annotation:
+    start, end, attributes = at(span, "start"), at(span, "end"), at(span, "attributes")
     if type(start) is not int or type(end) is not int or not 0 <= start <= end <= len(text):
         raise InputError(f"the annotation {name} has a span outside the text, or without start and end")
-    return text[start:end]
+    return Annotation(start, end, attributes if isinstance(attributes, dict) else {})
+
+
+def _annotated(record: JsonObject, name: str) -> list[str]:
+    """Return the parts of the full text that are annotated as ``name``."""
+    content = record["content"]
+    return [content["text"][each.start : each.end] for each in annotations(content, name)]
 
 
 def _authors(given: object) -> object:

@@ -5,7 +5,8 @@ from typing import Any
 
 import pytest
 
-from akin.cli.training.full_texts import citing_sentences, names_of
+from akin.cli.training.full_texts.full_text import names_of
+from akin.cli.training.full_texts.layouts import citing_sentences
 from akin.cli.training.sets import read_citations
 from models.errors import BrokenRowError
 from models.training.pairs.citing import Citation
