@@ -23,10 +23,17 @@ def test_the_arithmetic_is_that_of_a_line() -> None:
         }
         for papers in (1_000, 10_000)
     }
-    rows = [{"what": "other", "ours": 0.0}, {"what": "encode some", "ours": 72.0, "theirs": 36.0}]
+    rows = [
+        {"what": "other", "ours": 0.0},
+        # The figures of the encoder in the order of docs/measured/performance.json.
+        {"what": "encode some, bfloat16", "beside": "torch, float32", "ours": 36.0, "theirs": 72.0},
+        {"what": "encode some, float32", "beside": "the same in bfloat16", "ours": 72.0, "theirs": 36.0},
+        {"what": "encode some, float32", "beside": "the same in int8", "ours": 72.0, "theirs": 24.0},
+    ]
     memory, building, asking, engines = tables(sizes, {"rows": rows})
     assert "| vectors, float16 | 768 | 6,144 | 0.77 | 77 | 768 |" in memory
     assert "| encode, float32 (72 ms a paper) | 2.5 | 250 | 2,500 |" in building
+    assert "| encode, bfloat16 (36 ms a paper) | 1.2 | 125 | 1,250 |" in building
     assert "| `akin compact`, once | 3 | 300 | 3,000 |" in building
     assert "10 ms and 10.0 ns a sentence | 0.02 s | 1 s | 10 s |" in asking
     assert "| cores that share it to answer in 0.2 s | 1 | 6 | 53 |" in asking

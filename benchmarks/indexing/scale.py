@@ -98,7 +98,12 @@ def _building(sizes: Mapping[str, Any], performance: Mapping[str, Any]) -> str:
     # Compacting one segment writes all papers again; with several, some may be left as they are.
     whole = {n: run for n, run in sizes.items() if run.get("open", {}).get("segments", 1) == 1}
     compacted, compacting_s = _largest(whole, "merge")
-    encoder = next(row for row in performance["rows"] if row["what"].startswith("encode"))
+    # The encoder has several rows, and bfloat16 comes first in some of them.
+    (encoder,) = (
+        row
+        for row in performance["rows"]
+        if row["what"].startswith("encode") and row.get("beside") == "the same in bfloat16"
+    )
     rows = []
     for name, paper_s in (
         (f"encode, float32 ({encoder['ours']:.0f} ms a paper)", encoder["ours"] / 1000),
