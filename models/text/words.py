@@ -119,9 +119,7 @@ def plain(text: str) -> str:
 
 def spellings_of(text: str, wanted: Collection[str]) -> dict[str, str]:
     """Return the most frequent spelling of each ``wanted`` stem in ``text``; the first if several tie."""
-    # In ASCII a stem begins like its word, so most words need not be stemmed.
-    begin = {first for stem in wanted for first in (stem[0], stem[0].upper())}
-    plain_text = text.isascii()
+    begin, plain_text = _first_characters(wanted), text.isascii()
     times = Counter(
         [word for word in _written(text) if word[0] in begin or not (plain_text or word.isascii())]
     )
@@ -137,7 +135,10 @@ def places(text: str, wanted: Collection[str]) -> list[tuple[int, int, str]]:
 
     They are sorted by ``start``, a name before the word that begins with it.
     """
-    ends = sorted([*_spans(text), *_names(text)], key=lambda span: (span[0], -span[1]))
+    if not wanted:
+        return []
+    ends = [*_spans(text), *_names(text)] if not text.isascii() else _ascii_spans(text, wanted)
+    ends.sort(key=lambda span: (span[0], -span[1]))
     spans = [(start, end, text[start:end]) for start, end in ends]
     known = _with_stems({word for _, _, word in spans}, wanted)
     return [(start, end, known[word]) for start, end, word in spans if word in known]
@@ -147,6 +148,19 @@ def places(text: str, wanted: Collection[str]) -> list[tuple[int, int, str]]:
 def common_stems() -> frozenset[str]:
     """Return the stems of words in abstracts on any topic: "we", "our", "propose", "results"."""
     return frozenset(_stemmed(f"{_OF_SENTENCES} {_OF_ABSTRACTS}".split()))
+
+
+def _first_characters(wanted: Collection[str]) -> set[str]:
+    """Return the characters that ASCII words of the ``wanted`` stems begin with: those of the stems."""
+    return {first for stem in wanted for first in (stem[0], stem[0].upper())}
+
+
+def _ascii_spans(text: str, wanted: Collection[str]) -> list[tuple[int, int]]:
+    """Return the start and end of each word of ASCII ``text`` that may have one of the ``wanted`` stems."""
+    begin = _first_characters(wanted)
+    starts = [(run.start(), run.end()) for run in _ASCII.finditer(text) if text[run.start()] in begin]
+    names = [span for span in _names(text) if text[span[0]] in begin]
+    return [(start, min(end, start + MAX_WORD_CHARS)) for start, end in starts] + names
 
 
 def _with_stems(words: Iterable[str], wanted: Collection[str]) -> dict[str, str]:
@@ -189,6 +203,8 @@ def _spans(text: str) -> Iterator[tuple[int, int]]:
 def _names(text: str) -> Iterator[tuple[int, int]]:
     """Yield the start and end of each name of ``text``; names in three runs joined by hyphens may overlap."""
     for joint in _JOINT.finditer(text):
+        if _joins_words(text, *joint.span()):
+            continue
         before = _BEFORE.search(text, max(joint.start() - _MAX_NAME_CHARS, 0), joint.start())
         if before is None:
             continue
@@ -196,6 +212,15 @@ def _names(text: str) -> Iterator[tuple[int, int]]:
             yield before.start(), joint.end()
         elif (after := _AFTER.match(text, joint.end())) and _is_name(before[0], after[0]):
             yield before.start(), after.end()
+
+
+def _joins_words(text: str, start: int, end: int) -> bool:
+    """Return whether the joint ``text[start:end]`` has ASCII letters on both sides, as in no name.
+
+    Most joints are hyphens between words, and this takes a tenth of the time of looking for the runs.
+    """
+    first, second = text[start - 2 : start], text[end : end + 2]
+    return len(second) == 2 and all(each.isascii() and each.isalpha() for each in (first, second))
 
 
 def _is_name(first: str, second: str) -> bool:

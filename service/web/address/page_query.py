@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from dataclasses import fields as parts_of
 from enum import StrEnum
 from typing import Any, Final
-from urllib.parse import urlencode
+from urllib.parse import quote_plus
 
 from starlette.datastructures import QueryParams
 
@@ -200,19 +200,15 @@ class PageQuery:
         It shows the first page and opens no card, unless ``changes`` sets a cursor or ``opened``.
         """
         parameters = self.parameters(**{"cursor": "", "opened": None, **changes})
-        return f"{path}?{urlencode(list(parameters))}"
+        return f"{path}?{'&'.join([f'{name}={quote_plus(value)}' for name, value in parameters])}"
 
     def parameters(self, **changes: Any) -> Iterator[tuple[str, str]]:
         """Yield the names and values of the address's parameters, with ``changes``."""
-        for part in parts_of(self):
-            value = changes[part.name] if part.name in changes else getattr(self, part.name)
-            if value == part.default:
-                continue
-            for each in value if isinstance(value, tuple) else (value,):
-                if isinstance(each, Further):
-                    yield from each.parameters(_NAMES[part.name])
-                else:
-                    yield _NAMES[part.name], str(each)
+        for part, name, default in _PARTS:
+            value = changes[part] if part in changes else getattr(self, part)
+            if value != default:
+                for each in value if isinstance(value, tuple) else (value,):
+                    yield from each.parameters(name) if isinstance(each, Further) else [(name, str(each))]
 
     @property
     def path(self) -> str:
@@ -282,6 +278,10 @@ class PageQuery:
     def _paper(self) -> dict[str, Any]:
         given = {"paper_id": self.paper, "title": self.title, "abstract": self.abstract, "text": self.text}
         return {name: value for name, value in given.items() if value}
+
+
+# The parts of a query, the parameter of each, and its default: a page has more than a hundred addresses.
+_PARTS: Final = tuple((part.name, _NAMES[part.name], part.default) for part in parts_of(PageQuery))
 
 
 def _chosen(numbers: tuple[int, ...], facets: tuple[Facet, ...]) -> dict[str, Any]:
