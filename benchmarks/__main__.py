@@ -25,7 +25,7 @@ import numpy as np
 import structlog
 from rich.console import Console
 
-from benchmarks.suite.report import table, write_report
+from benchmarks.suite.report import counted, table, write_report
 from benchmarks.suite.rows import Row, machine
 from tests.support.builds import many_papers, write_corpus
 
@@ -54,8 +54,7 @@ def main() -> None:
             of_section = list(_section(name, given.suite, given.corpus, Path(folder)))
             console.print(table(of_section))
             found += of_section
-    goals = [row.is_met for row in found if row.is_met is not None]
-    console.print(f"{sum(goals)} of {len(goals)} goals are met.")
+    console.print(counted(found))
     if given.json:
         rows = [{**asdict(row), "is_met": row.is_met} for row in found]
         results = {"suite": given.suite, "machine": machine(), "rows": rows}

@@ -29,11 +29,12 @@ def number(value: float | None) -> str:
 
 
 def wanted(row: Row) -> str:
-    """Return the goal of a row in words."""
+    """Return the goals of a row in words."""
     times = "x" if row.ratio is not None else ""
-    if row.least is not None:
-        return f"at least {number(row.least)}{times}"
-    return "" if row.most is None else f"at most {number(row.most)}{times}"
+    bounds = (("", "at least", row.least), ("", "at most", row.most), ("in C ", "at least", row.in_c))
+    return "; ".join(
+        f"{where}{how} {number(bound)}{times}" for where, how, bound in bounds if bound is not None
+    )
 
 
 def times(row: Row) -> str:
@@ -67,15 +68,20 @@ _TITLES: Final = {
 _REASONS: Final = {
     "P1": "Each pair is solved separately, in float64, so that its score does not depend on the others. The "
     "table of stages below shows the shares of distances and plans. The bounds are those for kernels that "
-    "are compiled by numba; the notes name the higher ones for a kernel in C.",
+    "are compiled by numba; those in C are for one that [Akin does not "
+    "have](../decisions/models/no-kernel-in-c.md).",
+    "P2": "The goal is for ranking. From stored rows, 10,000 rows are also read and widened to float32; the "
+    "table of stages below shows the share of that.",
     "P4": "The list of candidates holds 100 rows for each sentence, re-scored with stored vectors. With less "
     "effort a search is faster and finds fewer: `akin tune` measures both.",
     "P5": "The bounds count candidates and transport alone, in a collection of 250,000 papers. A search also "
     "finds papers by words, and explains each result; the table of stages below shows what each part takes.",
     "P6": "Besides encoding, a search finds the facets of the text and then does what a search by id does; "
     "the table of stages below shows what each part takes. The larger the encoder, the less the rest counts.",
-    "P7": "bfloat16 is faster than float32 by what the processor multiplies faster; attention, norms and "
-    "tokens take the same time in both.",
+    "P7": "bfloat16 is computed by torch, which multiplies matrices faster in it and does all else as in "
+    "float32. OpenVINO computes bfloat16 faster ([number "
+    "formats](../decisions/models/number-formats.md) has its figure); it is not used for it, so that the "
+    "vectors of a collection do not depend on which packages are installed.",
     "P8": "The rows of a paper are in one place, but those of different papers are not, so each paper is a "
     "separate read of the disk. The row of bare reads shows what the disk takes for them.",
 }
@@ -95,14 +101,33 @@ def table(rows: Sequence[Row]) -> Table:
 def _cells(row: Row) -> list[str]:
     ours = f"{number(row.ours)} {row.unit}".strip()
     theirs = number(row.theirs) if row.theirs is not None else ""
-    return [row.goal, row.what, ours, row.beside, theirs, times(row), wanted(row), _MET[row.is_met]]
+    met = [_MET[row.is_met], *([] if row.in_c is None else [f"in C: {_MET[row.is_met_in_c]}"])]
+    return [
+        row.goal,
+        row.what,
+        ours,
+        row.beside,
+        theirs,
+        times(row),
+        wanted(row),
+        "; ".join(filter(None, met)),
+    ]
+
+
+def counted(rows: Sequence[Row]) -> str:
+    """Return how many goals are met, and how many of those for a kernel in C, in words."""
+    goals = [row.is_met for row in rows if row.is_met is not None]
+    in_c = [row.is_met_in_c for row in rows if row.is_met_in_c is not None]
+    told = f"{sum(goals)} of {len(goals)} goals are met"
+    if not in_c:
+        return f"{told}."
+    return f"{told}; of the {len(in_c)} for a kernel in C, which Akin does not have, {sum(in_c) or 'none'}."
 
 
 def page(figures: dict[str, Any]) -> str:
     """Return the documentation page, in Markdown."""
     rows = rows_of(figures)
     machine = figures["machine"]
-    goals = [row.is_met for row in rows if row.is_met is not None]
     packages = ", ".join(f"{name} {version}" for name, version in machine["packages"].items())
     parts = [
         "# Speed, compared with other software",
@@ -116,7 +141,7 @@ def page(figures: dict[str, Any]) -> str:
             "is the median over the rounds, with its quartiles: Akin is so many times *as fast*, or takes so "
             "many times *as long*. Compare ratios rather than times, which depend on the machine."
         ),
-        f"**{sum(goals)} of {len(goals)} goals are met.**",
+        f"**{counted(rows)}**",
         "![How many times as long others take](performance.svg)",
     ]
     stages = _stages([row for row in rows if row.goal == STAGES])
@@ -148,7 +173,8 @@ def _stages(rows: Sequence[Row]) -> list[str]:
     ]
     lead = (
         "Medians. The parts of a search are measured during the search; what is marked as beside it is "
-        "measured after it. The parts of re-ranking are measured separately, in turns with the whole."
+        "measured after it, and what a page adds as a share of its search. The parts of re-ranking and of "
+        "indexing are measured separately, in turns."
     )
     return ["## Where the time goes", lead, "\n".join(lines)]
 

@@ -19,7 +19,7 @@ STAGES: Final = "stages"
 WHOLE: Final = "the whole"
 _PACKAGES: Final = (
     *("akin", "torch", "numpy", "numba", "faiss-cpu", "transformers", "pyarrow", "fastapi"),
-    *("POT", "geomloss", "sentence-transformers", "onnxruntime", "txtai"),
+    *("POT", "geomloss", "sentence-transformers", "onnxruntime", "openvino", "txtai"),
 )
 
 
@@ -28,7 +28,8 @@ class Row:
     """One comparison: ``ours`` and ``theirs`` in ``unit``, and their ratio.
 
     ``spread`` holds the quartiles of that ratio over the rounds. ``least`` and ``most`` bound the ratio, or
-    ``ours`` if it is not compared. Without a bound the row has no goal and is for information only.
+    ``ours`` if it is not compared. Without a bound the row has no goal and is for information only. ``in_c``
+    is the least ratio that a kernel written in C should reach, which Akin has not: it is judged apart.
     """
 
     goal: str
@@ -42,6 +43,12 @@ class Row:
     least: float | None = None
     most: float | None = None
     note: str = ""
+    in_c: float | None = None
+
+    @property
+    def is_met_in_c(self) -> bool | None:
+        """Whether the goal for a kernel in C is met; None if there is no such goal."""
+        return None if self.in_c is None else bool((self.ratio or 0.0) >= self.in_c)
 
     @property
     def is_met(self) -> bool | None:
@@ -90,6 +97,7 @@ def beside(
     most: float | None = None,
     inverted: bool = False,
     note: str = "",
+    in_c: float | None = None,
 ) -> Row:
     """Compare Akin with ``peer``: medians, and the quartiles of the ratio of each round.
 
@@ -112,6 +120,7 @@ def beside(
         least,
         most,
         note,
+        in_c,
     )
 
 

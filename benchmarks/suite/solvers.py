@@ -10,19 +10,23 @@ import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
+from typing import Final
 
 import numpy as np
 import ot
 import torch
 
 from benchmarks.suite.rows import OURS, STAGES, WHOLE, Row, beside, in_turns, installed
+from indexer.index.backends.nearest import widened
 from models.transport import REFERENCE, SERVING, Scorer, best_papers, score_papers
 from models.transport.kernels import plans_of
 from models.transport.problem import distances, marginals
 from models.transport.tensor import score_batch
+from models.types import rows_of
 from tests.support.examples.models.vectors import clustered_vectors
 
 PAIRS, DIM, BEST = 1_000, 384, 20
+_APART: Final = 5  # of this many stored papers, one is a candidate
 _REFERENCE_ERROR = 1e-10  # L1, of the marginals
 
 
@@ -78,6 +82,29 @@ def ours_exact(papers: Papers) -> np.ndarray:
 def ours_best(papers: Papers) -> np.ndarray:
     """Rank the first ``BEST`` papers by entropic transport, as Akin serves a page."""
     return best_papers(papers.query, papers.rows, papers.offsets, BEST).order
+
+
+@dataclass(frozen=True, slots=True)
+class Stored:
+    """The candidates as a segment stores them: float16 rows, among those of other papers."""
+
+    rows: np.ndarray
+    numbers: np.ndarray
+
+
+def stored(papers: Papers) -> Stored:
+    """Return the candidates' rows as float16, each paper followed by ``_APART`` - 1 papers as long as it."""
+    lengths = np.repeat(np.diff(papers.offsets), _APART)
+    offsets = np.concatenate([[0], np.cumsum(lengths)])
+    numbers, _ = rows_of(offsets, np.arange(0, len(lengths), _APART))
+    rows = np.random.default_rng(0).standard_normal((offsets[-1], DIM), dtype=np.float32).astype(np.float16)
+    rows[numbers] = papers.rows
+    return Stored(rows, numbers)
+
+
+def ours_stored(papers: Papers, kept: Stored) -> np.ndarray:
+    """Rank the first ``BEST`` papers from stored rows, as Akin serves a page."""
+    return best_papers(papers.query, widened(kept.rows, kept.numbers), papers.offsets, BEST).order
 
 
 def pot_emd(papers: Papers) -> np.ndarray:
@@ -136,7 +163,7 @@ class Peer:
     """A solver, the problem of ours that it is compared with, and how many times slower it should be.
 
     ``solves`` is the problem that it solves itself; the two bounds are for unit and for raw vectors. ``in_c``
-    is the goal, for unit vectors, for a kernel written in C, which Akin's is not; it is for information only.
+    is the goal, for unit vectors, for a kernel written in C, which Akin's is not: it is judged apart.
     """
 
     name: str
@@ -204,6 +231,7 @@ def rows() -> Iterator[Row]:
                 yield _beside_peer(peer, papers, goal, what, reference, errors)
         yield from _beside_floors(papers, goal, what)
         yield from _stages(papers, what)
+        yield from _from_stored(papers, goal, what)
         if goal == "P2":
             yield from _of_the_best(papers, goal, what, reference)
         error = float(errors[Scorer.OT])
@@ -238,7 +266,6 @@ def _beside_peer(
     }
     spent = in_turns(actions, rounds=peer.rounds, clock=time.process_time, warm=peer.warm)
     error = np.abs(theirs[-1] - reference[peer.solves])
-    in_c = f"; the goal of a kernel in C would be {peer.in_c:g}x" if goal == "P1" and peer.in_c else ""
     how = ", exactly" * (peer.problem is Scorer.EXACT_OT) + f", the first {BEST}" * for_best
     return beside(
         spent,
@@ -246,7 +273,8 @@ def _beside_peer(
         goal=goal,
         what=what + how,
         least=least,
-        note=f"largest error {errors[peer.problem]:.0e}, theirs {error.max():.0e}{in_c}",
+        note=f"largest error {errors[peer.problem]:.0e}, theirs {error.max():.0e}",
+        in_c=peer.in_c if goal == "P1" else None,
     )
 
 
@@ -286,6 +314,19 @@ def _stages(papers: Papers, what: str) -> Iterator[Row]:
     for part in parts:
         shares = {OURS: spent[part], WHOLE: spent[WHOLE]}
         yield beside(shares, WHOLE, goal=STAGES, what=f"{what}: {part}", inverted=True)
+
+
+def _from_stored(papers: Papers, goal: str, what: str) -> Iterator[Row]:
+    """Rank the first papers from stored float16 rows, and measure how much of that is reading the rows."""
+    kept = stored(papers)
+    actions = {
+        OURS: partial(widened, kept.rows, kept.numbers),
+        WHOLE: partial(ours_stored, papers, kept),
+    }
+    spent = in_turns(actions, rounds=15, clock=time.process_time)
+    first = f"{what}, the first {BEST}, from stored float16 rows"
+    yield Row(goal, first, "ms", 1000 * float(np.median(spent[WHOLE])), most=4.0 if goal == "P2" else None)
+    yield beside(spent, WHOLE, goal=STAGES, what=f"{first}: reading the rows", inverted=True)
 
 
 def _of_the_best(

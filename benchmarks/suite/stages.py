@@ -1,23 +1,31 @@
-"""Where the time of a search goes: the time of each stage, and of writing the answer.
+"""Where the time of indexing, of a search and of a page goes: the time of each stage.
 
 The parts are measured during the searches, as in the service's metrics, or right after them.
 """
 
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import nullcontext
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager, nullcontext
 from contextvars import copy_context
-from typing import Final
+from functools import partial
+from pathlib import Path
+from typing import Any, Final
+from unittest.mock import patch
 
 import numpy as np
 
-from benchmarks.suite.rows import OURS, STAGES, WHOLE, Row, beside
+from benchmarks.suite.rows import OURS, STAGES, WHOLE, Row, beside, in_turns
+from models.encoder import Encoder
+from models.text.sentences import split_sentences
 from models.types import Paper
 from service.api.schemas.search.results import SearchOut
+from service.api.schemas.search.search import SearchIn
 from service.context import Stages, set_stages
 from service.resolve.text_query import one_sentence
 from service.search.engine import SearchEngine
 from service.search.query import SearchQuery, Seed
+from service.web.routes import page
+from tests.support.clients import client_of
 
 _QUERIES, _LIMIT = 60, 10
 _STAGES: Final = ("encode", "candidates", "rerank", "explain")
@@ -83,3 +91,72 @@ def _timed(
         SearchOut.written(answer)
         written.append(time.perf_counter() - start)
     return whole, parts
+
+
+def before_encoding(encoder: Encoder, papers: Sequence[Paper], whole: Sequence[float]) -> Iterator[Row]:
+    """Yield what comes before the encoder's network, as shares of the seconds of indexing the papers."""
+    wordpieces = encoder._transformer.wordpieces  # type: ignore[attr-defined]  # noqa: SLF001 - of minilm
+    parts: dict[str, Callable[[], object]] = {
+        "splitting abstracts into sentences": lambda: [split_sentences(paper.abstract) for paper in papers],
+        "tokenising": partial(wordpieces.tokenise, papers),
+    }
+    for part, spent in in_turns(parts, rounds=len(whole)).items():
+        yield beside(
+            {OURS: spent, WHOLE: whole},
+            WHOLE,
+            goal=STAGES,
+            what=f"index {len(papers):,} papers: {part}",
+            scale=1000 / len(papers),
+            unit="ms a paper",
+            inverted=True,
+        )
+
+
+def of_pages(engine: SearchEngine, data: Path, ids: Sequence[str]) -> Iterator[Row]:
+    """Yield what validation and a page of results take besides the search by id, as shares of it."""
+    measured = {
+        "the search": (SearchEngine, "search"),
+        "views of the results": (page, "_views"),
+        "filling the template": (page, "render"),
+    }
+    with client_of(data, engine, cache_mib=0, rate=0) as client:
+        client.get("/", params={"paper": ids[0]}).raise_for_status()
+        with _seconds_of_calls(measured) as spent:
+            for each in ids[:_QUERIES]:
+                client.get("/", params={"paper": each, "n": _LIMIT}).raise_for_status()
+    whole = spent.pop("the search")
+    bodies = [f'{{"query": {{"paper_id": "{each}"}}, "limit": {_LIMIT}}}' for each in ids[:_QUERIES]]
+    spent["validating the request, as JSON"] = validated = []
+    for body in bodies:
+        start = time.perf_counter()
+        SearchIn.model_validate_json(body).to_query()
+        validated.append(time.perf_counter() - start)
+    for part, seconds in spent.items():
+        yield beside(
+            {OURS: seconds, WHOLE: whole},
+            WHOLE,
+            goal=STAGES,
+            what=f"a page of {_LIMIT} results: beside the search: {part}",
+            inverted=True,
+        )
+
+
+@contextmanager
+def _seconds_of_calls(measured: Mapping[str, tuple[Any, str]]) -> Iterator[dict[str, list[float]]]:
+    """Measure each call of functions, given as module or class and name, within the context."""
+    spent: dict[str, list[float]] = {said: [] for said in measured}
+
+    def timed(said: str, function: Callable[..., Any]) -> Callable[..., Any]:
+        def call(*given: Any, **named: Any) -> Any:
+            start = time.perf_counter()
+            try:
+                return function(*given, **named)
+            finally:
+                spent[said].append(time.perf_counter() - start)
+
+        return call
+
+    with ExitStack() as stack:
+        for said, (where, name) in measured.items():
+            stack.enter_context(patch.object(where, name, timed(said, getattr(where, name))))
+        yield spent

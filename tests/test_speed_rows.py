@@ -1,0 +1,76 @@
+"""Tests of the benchmark suite's rows: what it reports, over made-up measurements and tiny collections."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from benchmarks.suite import collections, rows, solvers, stages
+from benchmarks.suite.rows import OURS, STAGES, Row
+from models.encoder import load_encoder
+from models.types import Paper
+from service.collection.generations import open_engine
+from service.settings import Settings
+from tests.support.builds import build_quietly, many_papers, write_corpus
+
+PAPERS = [Paper(f"p{number}", "a title", "One sentence.", ()) for number in range(10)]
+SPENT = {OURS: [1.0]}
+
+
+def vectors_of(folder: Path, n_rows: int) -> Path:
+    """Write made-up vectors like a segment's, and return the folder."""
+    np.save(folder / "vectors.npy", np.ones((n_rows, 4), np.float16))
+    return folder
+
+
+def test_building_is_judged_where_an_index_is_built(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A collection without an index is judged by one of made-up rows, against indexing as many sentences."""
+    monkeypatch.setattr(collections, "_BUILT_ROWS", 5_000)
+    built: list[tuple[int, str]] = []
+    monkeypatch.setattr(
+        collections, "build_index", lambda rows, backend, *, device: built.append((len(rows), backend))
+    )
+    (row,) = collections._building(vectors_of(tmp_path, 20), PAPERS, SPENT)
+    assert [(5_000, "ivfpq")] == built
+    assert ("P7", 0.05) == (row.goal, row.most)
+    assert "of indexing as many sentences" in row.what
+    assert "10 papers are compared one by one" in row.note
+    monkeypatch.setattr(collections, "choose_backend", lambda n_rows: "ivfpq")
+    (row,) = collections._building(tmp_path, PAPERS, SPENT)
+    assert (20, "auto") == built[-1]
+    assert "of indexing 10 papers, building the index" == row.what
+
+
+def test_a_page_is_measured_beside_its_search(tmp_path: Path) -> None:
+    """Validation, views and template are shares of the search; nothing stays replaced."""
+    data = tmp_path / "data"
+    build_quietly(write_corpus(tmp_path / "papers.jsonl", many_papers(12)), data, load_encoder("hashing"))
+    engine = open_engine(Settings(data=data, device="cpu"))
+    found = list(stages.of_pages(engine, data, ["p0", "p1", "p2"]))
+    assert ["views of the results", "filling the template", "validating the request, as JSON"] == [
+        row.what.rpartition(": ")[2] for row in found
+    ]
+    assert {STAGES} == {row.goal for row in found}
+    assert all(row.ratio and row.theirs for row in found)
+    assert "render" == stages.page.render.__name__
+
+
+def test_stored_rows_hold_the_candidates() -> None:
+    """Ranking from stored rows finds the papers that ranking from float32 rows finds."""
+    papers = solvers.made_up_papers(1.0)
+    kept = solvers.stored(papers)
+    assert (papers.rows.astype(np.float16) == kept.rows[kept.numbers]).all()
+    assert len(kept.rows) == solvers._APART * len(papers.rows)
+    assert set(solvers.ours_best(papers)[:10]) == set(solvers.ours_stored(papers, kept)[:10])
+
+
+def test_a_goal_for_a_kernel_in_c_is_judged_apart() -> None:
+    """Such a goal does not change whether the row's own goal is met."""
+    row = Row("P1", "re-rank", "ms", 5.0, "another", 165.0, 33.0, least=25, in_c=100)
+    assert (True, False) == (row.is_met, row.is_met_in_c)
+    assert Row("P1", "re-rank", "ms", 5.0).is_met_in_c is None
+
+
+def test_the_version_of_every_peer_is_named() -> None:
+    """OpenVINO computes the rows of int8."""
+    assert {"openvino", "onnxruntime", "txtai"} <= set(rows._PACKAGES)
