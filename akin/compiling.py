@@ -7,9 +7,10 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
-from indexer.index.backends.nearest import nearest_rows, rescored, widened
+from indexer.index.backends.nearest import as_bits, nearest_rows, rescored, widened
 from indexer.words.kernels import add_products, add_shared, nearest_of
 from models.transport import SERVING, Scorer, best_papers, score_papers
+from models.transport.problem import set_distances
 from service.resolve.near_ids import near_ids
 
 _begun: list[subprocess.Popen[bytes]] = []
@@ -49,6 +50,7 @@ def compile_all() -> None:
     for stored in (near.astype(np.float16), near):
         nearest_rows(stored, near[:1], k=1)
         widened(stored, np.array([0]))
+        set_distances(near[:2], as_bits(stored), np.array([0]), np.array([0, 1]), (0, 1), np.empty(2))
         rescored(stored, near[:1], proposed=np.array([[0, -1]]), k=1)
     near_ids(pa.chunked_array([["arxiv:2106.15928"]]), "2106.15928", limit=1)
     postings = np.array([0], np.uint32), np.array([1], np.uint8)

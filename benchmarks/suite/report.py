@@ -70,8 +70,8 @@ _REASONS: Final = {
     "table of stages below shows the shares of distances and plans. The bounds are those for kernels that "
     "are compiled by numba; those in C are for one that [Akin does not "
     "have](../decisions/models/no-kernel-in-c.md).",
-    "P2": "The goal is for ranking. From stored rows, 10,000 rows are also read and widened to float32; the "
-    "table of stages below shows the share of that.",
+    "P2": "From stored rows, 10,000 rows are also widened to float32, each when it is compared; the table of "
+    "stages below shows the share of the distances.",
     "P4": "The list of candidates holds 100 rows for each sentence, re-scored with stored vectors. With less "
     "effort a search is faster and finds fewer: `akin tune` measures both.",
     "P5": "The bounds count candidates and transport alone, in a collection of 250,000 papers. A search also "

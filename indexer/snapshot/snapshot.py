@@ -21,6 +21,8 @@ from models.errors import PaperNotFoundError
 from models.types import Facet, Filters, Paper, Unit, rows_of
 
 _NONE = np.empty(0, dtype=np.int64)
+# Vectors of a segment, which of the wanted rows are among them, and their numbers there.
+StoredRows = tuple[np.ndarray, Bool[np.ndarray, " n"], Int64[np.ndarray, " n_own"]]
 
 
 class Snapshot:
@@ -137,10 +139,7 @@ class Snapshot:
     def shared_with(
         self, segment: Segment, *, but: Int64[np.ndarray, " n_left_out"]
     ) -> Int64[np.ndarray, " n_shared"]:
-        """Return the positions, in any order, of papers (also deleted ones) whose ids ``segment`` has too.
-
-        Papers at the positions ``but`` of ``segment`` are left out.
-        """
+        """Return the positions of papers, also deleted ones, with ids of ``segment`` except those ``but``."""
         starts = zip(self.segments, self._starts, strict=False)
         return np.concatenate([_NONE, *(start + own.shared_with(segment, but=but) for own, start in starts)])
 
@@ -177,12 +176,17 @@ class Snapshot:
     ) -> tuple[Float32[np.ndarray, "n_rows dim"], Int64[np.ndarray, " k_plus_1"]]:
         """Return the vectors of the papers at ``positions``, concatenated, with their offsets."""
         rows, offsets = rows_of(self.offsets, positions)
-        if len(self.segments) == 1:
-            return widened(self.segments[0].vectors.rows, rows), offsets
+        found = self.stored(rows)
+        if len(found) == 1:
+            return widened(found[0][0], found[0][2]), offsets
         gathered = np.empty((len(rows), self.manifest.encoder.dim), dtype=np.float32)
-        for number, places, own in self._rows_by_segment(rows):
-            gathered[places] = widened(self.segments[number].vectors.rows, own)
+        for stored, places, own in found:
+            gathered[places] = widened(stored, own)
         return gathered, offsets
+
+    def stored(self, rows: Int64[np.ndarray, " n"]) -> list[StoredRows]:
+        """Return the stored vectors in which each of the ``rows`` is, for each segment that has some."""
+        return [(self.segments[at].vectors.rows, *own) for at, *own in self._rows_by_segment(rows)]
 
     def _rows_by_segment(
         self, rows: Int64[np.ndarray, " n"]

@@ -1,6 +1,6 @@
 """Optimal transport between the sentences of two papers; the torch version is ``models.transport.tensor``."""
 
-from models.transport.best import BestPapers, best_papers, score_in_blocks
+from models.transport.best import BestPapers, best_by_cost, best_papers, score_in_blocks
 from models.transport.kernels import score_papers
 from models.transport.plan import CHEAPEST, REFERENCE, SERVING, Plan, Plans, Scorer, TransportSettings
 
@@ -13,6 +13,7 @@ __all__ = [
     "Plans",
     "Scorer",
     "TransportSettings",
+    "best_by_cost",
     "best_papers",
     "score_in_blocks",
     "score_papers",

@@ -16,7 +16,7 @@ from jaxtyping import Float32, Float64, Int64
 
 from models.interruption import check_interruption
 from models.transport.compiled import compiled
-from models.transport.kernels import check_vectors, expect_finite, plans_of, score_papers
+from models.transport.kernels import check_vectors, checked_weights, expect_finite, plans_of, score_papers
 from models.transport.plan import SERVING, Plans, Scorer, TransportSettings
 from models.transport.problem import Problem, distances, marginals
 from models.types import rows_of
@@ -97,10 +97,35 @@ def best_papers(
     (default: its number) comes first. Raises the errors of ``score_papers``.
     """
     log_weights = check_vectors(query, rows, offsets, log_weights)
-    k, n_query = len(offsets) - 1, len(query)
+    return best_by_cost(
+        _all_distances(query, rows, offsets),
+        len(query),
+        offsets,
+        n_best,
+        scorer=scorer,
+        settings=settings,
+        log_weights=log_weights,
+        added=added,
+        ties=ties,
+    )
+
+
+def best_by_cost(
+    cost: Float64[np.ndarray, " n_cells"],
+    n_query: int,
+    offsets: Int64[np.ndarray, " k_plus_1"],
+    n_best: int,
+    *,
+    scorer: Scorer = Scorer.OT,
+    settings: TransportSettings = SERVING,
+    log_weights: Float64[np.ndarray, " n_query"] | None = None,
+    added: Float64[np.ndarray, " k"] | None = None,
+    ties: Int64[np.ndarray, " k"] | None = None,
+) -> BestPapers:
+    """Return the result of ``best_papers`` from the ``distances`` of all candidates; raises InputError."""
+    k, log_weights = len(offsets) - 1, checked_weights(log_weights, n_query)
     added = np.zeros(k) if added is None else added
     ties = np.arange(k) if ties is None else ties
-    cost = _all_distances(query, rows, offsets)
     expect_finite(cost)
     query_weights, sentence_weights, _ = marginals(cost, offsets, log_weights, settings.tau)
     bounds = added - _least_costs(Problem(cost, offsets, query_weights, sentence_weights))

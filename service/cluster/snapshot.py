@@ -9,12 +9,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from jaxtyping import Float32, Int64
+from jaxtyping import Int64
 
 from indexer.index.vector_index import JoinedIndex, Lookup
-from indexer.snapshot.snapshot import Snapshot
+from indexer.snapshot.snapshot import Snapshot, StoredRows
 from models.errors import ShardAwayError
-from models.types import Hits, rows_of
+from models.types import Hits
 from service.cluster.shard import Generation, ShardLookup
 from service.cluster.shards import Shards
 from service.settings import Settings
@@ -107,17 +107,11 @@ class ShardedSnapshot(Snapshot):
             _ = segment.function_vectors
         return JoinedIndex(partial(self.held.look_up, by_function=True), self._n_rows_of_each)
 
-    def gather(
-        self, positions: Int64[np.ndarray, " k"]
-    ) -> tuple[Float32[np.ndarray, "n_rows dim"], Int64[np.ndarray, " k_plus_1"]]:
-        """Gather rows as any snapshot does; they are read from the files if a shard is away."""
-        rows, offsets = rows_of(self.offsets, positions)
+    def stored(self, rows: Int64[np.ndarray, " n"]) -> list[StoredRows]:
+        """Return rows as any snapshot does; they are read from the files if a shard is away."""
         own = list(self._rows_by_segment(rows))
         try:
             found = self.held.rows([(number, numbers) for number, _, numbers in own])
         except ShardAwayError:
-            return super().gather(positions)
-        gathered = np.empty((len(rows), self.manifest.encoder.dim), dtype=np.float32)
-        for (_, places, _), each in zip(own, found, strict=True):
-            gathered[places] = each
-        return gathered, offsets
+            return super().stored(rows)
+        return [(each, places, np.arange(len(each))) for (_, places, _), each in zip(own, found, strict=True)]

@@ -5,10 +5,11 @@ from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
-from jaxtyping import Float32, Float64, Int64
+from jaxtyping import Float64, Int64
 
+from indexer.snapshot.distances import distances_to
 from indexer.snapshot.snapshot import Snapshot
-from models.transport import SERVING, Plan, Plans, Scorer, TransportSettings, best_papers, score_in_blocks
+from models.transport import SERVING, Plan, Plans, Scorer, TransportSettings, best_by_cost, score_in_blocks
 from models.types import EncoderSpec, Facet, MatchedWords, Paper, rows_of
 from service.search.aspect import NO_ROWS, Part, Rows, is_single_seed, specificity_weights
 from service.search.query import Strategy
@@ -29,8 +30,8 @@ SAMPLE_PAPERS = 100
 _REACH_PAPERS = 32
 # Smaller distances are useless as a unit: all sampled papers are copies of the seed.
 _MIN_DISTANCE = 1e-6
-# Sentence vectors of papers, end to end, and the offsets of each paper's vectors.
-_Vectors = tuple[Float32[np.ndarray, "n_rows dim"], Int64[np.ndarray, " k_plus_1"]]
+# Sentence vectors of papers, or the numbers of their rows, end to end, and the offsets of each paper's.
+_Vectors = tuple[np.ndarray, Int64[np.ndarray, " k_plus_1"]]
 
 
 def default_tau(spec: EncoderSpec, *, text: bool = False) -> float:
@@ -152,9 +153,11 @@ class Comparison:
         """Return the first ``n_best`` papers of the full ranking, equal bit for bit."""
         part, weights = self._parts[0], own_weights(self._parts, len(positions))
         by_words = self._words.distances(positions) if self._words.weight else np.zeros((1, len(positions)))
-        best = best_papers(
-            part.vectors,
-            *self._gather(positions)[part.beside],
+        rows, offsets = self._gather(positions, rows_of(self._snapshot.offsets, positions))[part.beside]
+        best = best_by_cost(
+            distances_to(self._snapshot, part.vectors, rows, offsets),
+            len(part.vectors),
+            offsets,
             n_best,
             scorer=self._scorer,
             settings=self._settings,
@@ -208,10 +211,7 @@ class Comparison:
     def _gather(
         self, positions: Int64[np.ndarray, " k"], gathered: _Vectors | None = None
     ) -> dict[tuple[Facet, ...], _Vectors]:
-        """Return the vectors that parts are compared with, by the parts' facets: end to end, with offsets.
-
-        The papers' vectors are read once, or not at all if they are ``gathered``.
-        """
+        """Return what parts are compared with, by their facets: vectors, or what is ``gathered`` instead."""
         rows, offsets = gathered or self._snapshot.gather(positions)
         vectors: dict[tuple[Facet, ...], _Vectors] = {}
         for facets, among in self._among.items():

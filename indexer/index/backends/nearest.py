@@ -17,6 +17,7 @@ from indexer.index.backends.prefetch import disk_reads, prefetch, read_alone
 from indexer.spare_cores import on_spare_cores
 from models.errors import InputError
 from models.transport.compiled import compiled_reduction
+from models.transport.problem import widen
 from models.types import Hits
 
 # Rows scanned between two selections of the best: 16,384 distances per query fit the second-level cache.
@@ -88,7 +89,7 @@ def nearest_rows(
             distances = _distances_to_any(rows, queries, block)[None]
         else:
             distances = np.empty((len(queries), len(block)), np.float32)
-            _distances_to_all(_bits(rows), block, queries, distances)
+            _distances_to_all(as_bits(rows), block, queries, distances)
         keys = _keys(distances, np.broadcast_to(block, distances.shape))
         for own, row_keys in zip(best, keys, strict=True):
             if len(block) == len(numbers) <= k:  # all rows are returned
@@ -118,8 +119,8 @@ def rescored(
     ``rows`` has shape (n_rows, dim). Equal distances come in row order.
     """
     distances = np.empty(proposed.shape, np.float32)
-    for part in _parts(rows, proposed, 1):
-        _distances_to_own(_bits(rows), proposed[part], queries[part], distances[part])
+    for part in read_in_parts(rows, proposed, 1):
+        _distances_to_own(as_bits(rows), proposed[part], queries[part], distances[part])
     keys = np.where(proposed >= 0, _keys(distances, proposed), _NO_ROW)
     missing = max(0, k - keys.shape[1])
     padded = np.pad(keys, ((0, 0), (0, missing)), constant_values=_NO_ROW)
@@ -138,7 +139,7 @@ def rescored_together(
     ``rows`` has shape (n_rows, dim). Equal distances come in row order.
     """
     distances = np.empty(len(proposed), np.float32)
-    for part in _parts(rows, proposed, _FIRST_ROWS):
+    for part in read_in_parts(rows, proposed, _FIRST_ROWS):
         distances[part] = _distances_to_any(rows, queries, proposed[part])
     keys = _keys(distances, proposed)
     return _hits(_smallest(np.pad(keys, (0, max(0, k - len(keys))), constant_values=_NO_ROW), k)[None])
@@ -159,12 +160,12 @@ def best_together(hits: Hits) -> Hits:
 def widened(rows: np.ndarray, numbers: Int64[np.ndarray, " n"]) -> Float32[np.ndarray, "n dim"]:
     """Return the rows with these ``numbers`` as float32, for float16 in a tenth of NumPy's time."""
     wide = np.empty((len(numbers), rows.shape[1]), np.float32)
-    for part in _parts(rows, numbers, _FIRST_ROWS):
-        _widen_all(_bits(rows), numbers[part], wide[part])
+    for part in read_in_parts(rows, numbers, _FIRST_ROWS):
+        _widen_all(as_bits(rows), numbers[part], wide[part])
     return wide
 
 
-def _parts(rows: np.ndarray, numbers: Int64[np.ndarray, "..."], n_first: int) -> Iterator[slice]:
+def read_in_parts(rows: np.ndarray, numbers: Int64[np.ndarray, "..."], n_first: int) -> Iterator[slice]:
     """Yield the slice of the first row ``numbers``, then that of the others; the caller reads each in turn.
 
     If reading the first needs the disk, the others are prefetched; numbers of -1 stand for no row.
@@ -207,12 +208,12 @@ def _distances_to_any(
 ) -> Float32[np.ndarray, " n"]:
     """Return the distance from each row with these ``numbers`` to its nearest query."""
     distances = np.empty((len(queries), len(numbers)), np.float32)
-    _distances_to_all(_bits(rows), numbers, queries, distances)
+    _distances_to_all(as_bits(rows), numbers, queries, distances)
     nearest: Float32[np.ndarray, " n"] = distances.min(axis=0)
     return nearest
 
 
-def _bits(rows: np.ndarray) -> np.ndarray:
+def as_bits(rows: np.ndarray) -> np.ndarray:
     """Return a view of rows for numba: float16 as its bits, as numba has no float16 on CPUs."""
     bits = np.asarray(rows).view(np.uint16 if rows.dtype == np.float16 else np.float32)
     bits.flags.writeable = False  # one type, so one compilation, for arrays and memory maps
@@ -242,25 +243,9 @@ def _hits(keys: UInt64[np.ndarray, "n_query k"]) -> Hits:
 
 
 @compiled_reduction
-def _widen(bits: np.ndarray, row: np.ndarray) -> None:
-    """Write one stored row (float16 as bits, or float32) to ``row`` as float32."""
-    if bits.itemsize == 2:
-        as_integers = row.view(np.uint32)
-        for j in range(bits.shape[0]):
-            half = np.uint32(bits[j])
-            sign = (half & np.uint32(0x8000)) << np.uint32(16)
-            as_integers[j] = sign | ((half & np.uint32(0x7FFF)) << np.uint32(13))
-        for j in range(bits.shape[0]):
-            row[j] *= np.float32(2.0**112)  # the two formats' exponents are biased by 15 and 127
-    else:
-        for j in range(bits.shape[0]):
-            row[j] = bits[j]
-
-
-@compiled_reduction
 def _widen_all(stored: np.ndarray, numbers: np.ndarray, wide: np.ndarray) -> None:
     for i in range(numbers.shape[0]):
-        _widen(stored[numbers[i]], wide[i])
+        widen(stored[numbers[i]], wide[i])
 
 
 @compiled_reduction
@@ -279,7 +264,7 @@ def _distances_to_all(
     """Set ``distances[q, i]`` from ``queries[q]`` to ``stored[numbers[i]]``, reading each row once."""
     row = np.empty(queries.shape[1], np.float32)
     for i in range(numbers.shape[0]):
-        _widen(stored[numbers[i]], row)
+        widen(stored[numbers[i]], row)
         for q in range(queries.shape[0]):
             distances[q, i] = _distance(queries[q], row)
 
@@ -294,5 +279,5 @@ def _distances_to_own(
         for i in range(numbers.shape[1]):
             distances[q, i] = np.inf
             if numbers[q, i] >= 0:
-                _widen(stored[numbers[q, i]], row)
+                widen(stored[numbers[q, i]], row)
                 distances[q, i] = _distance(queries[q], row)
