@@ -1,11 +1,12 @@
-"""The rows of facets, and the papers that have such rows, cached for the facets requested last."""
+"""The rows of facets and of filtered papers, cached for the facets and filters requested last."""
 
+from collections import deque
 from collections.abc import Callable, Collection
 from functools import lru_cache, partial
 from typing import Final
 
 import numpy as np
-from jaxtyping import Bool, Int8, Int64
+from jaxtyping import Bool, Int8, Int64, UInt8
 
 from models.facets import FACETS, matching_facets
 from models.types import Facet
@@ -13,6 +14,39 @@ from models.types import Facet
 # With two million rows, each takes two million bytes.
 _MAX_KEPT: Final = 8
 _N_CODES: Final = 256
+# Filters whose rows are kept: with two million rows, each takes half a million bytes.
+_MAX_FILTERS: Final = 8
+# Papers by which a mask may differ from that of its filter: each query leaves out its own papers.
+_MAX_OTHERS: Final = 64
+
+
+class FilteredRows:
+    """The rows of the papers that pass a filter; paper ``i`` owns rows ``offsets[i]`` to ``offsets[i + 1]``.
+
+    The rows of the last filters are kept, a bit for each. Of a mask that differs from a kept one by few
+    papers, only their rows are set: a fifth of the time of setting a million.
+    """
+
+    def __init__(self, offsets: Int64[np.ndarray, " n_positions_plus_1"]) -> None:
+        self._offsets = offsets
+        self._lengths = np.diff(offsets)
+        self._kept: deque[tuple[Bool[np.ndarray, " n_positions"], UInt8[np.ndarray, " _"]]] = deque(
+            maxlen=_MAX_FILTERS
+        )
+
+    def rows(self, papers: Bool[np.ndarray, " n_positions"]) -> Bool[np.ndarray, " n_rows"]:
+        """Return which rows belong to ``papers``, as a new array."""
+        rows: Bool[np.ndarray, " n_rows"]
+        for known, bits in tuple(self._kept):  # a copy, as other requests add to it
+            others = np.flatnonzero(known != papers)
+            if len(others) <= _MAX_OTHERS:
+                rows = np.unpackbits(bits, count=int(self._offsets[-1])).view(np.bool_)
+                for paper in others.tolist():
+                    rows[self._offsets[paper] : self._offsets[paper + 1]] = papers[paper]
+                return rows
+        rows = np.repeat(papers, self._lengths)
+        self._kept.appendleft((papers.copy(), np.packbits(rows)))
+        return rows
 
 
 class FacetRows:

@@ -11,7 +11,7 @@ from jaxtyping import Bool, Float16, Float32, Int8, Int64
 
 from indexer.index.backends.nearest import widened
 from indexer.index.vector_index import JoinedIndex, VectorIndex
-from indexer.snapshot.facet_rows import FacetRows
+from indexer.snapshot.facet_rows import FacetRows, FilteredRows
 from indexer.snapshot.manifest import Manifest
 from indexer.snapshot.sample import Samples
 from indexer.snapshot.segment import FEW_IDS, Segment
@@ -85,12 +85,12 @@ class Snapshot:
         return np.repeat(np.arange(len(self.live)), np.diff(self.offsets))
 
     def rows_of_papers(self, papers: Bool[np.ndarray, " n_positions"]) -> Bool[np.ndarray, " n_rows"]:
-        """Return which rows belong to ``papers``; a third of the time of indexing with ``paper_of_row``."""
-        return np.repeat(papers, self._n_rows_of_paper)
+        """Return which rows belong to ``papers``, as a new array; those of the last filters are kept."""
+        return self._filtered_rows.rows(papers)
 
     @cached_property
-    def _n_rows_of_paper(self) -> Int64[np.ndarray, " n_positions"]:
-        return np.diff(self.offsets)
+    def _filtered_rows(self) -> FilteredRows:
+        return FilteredRows(self.offsets)
 
     @cached_property
     def live_rows(self) -> list[int]:
@@ -186,7 +186,7 @@ class Snapshot:
 
     def stored(self, rows: Int64[np.ndarray, " n"]) -> list[StoredRows]:
         """Return the stored vectors in which each of the ``rows`` is, for each segment that has some."""
-        return [(self.segments[at].vectors.rows, *own) for at, *own in self._rows_by_segment(rows)]
+        return [(self.segments[n].vectors.rows, own, its) for n, own, its in self._rows_by_segment(rows)]
 
     def _rows_by_segment(
         self, rows: Int64[np.ndarray, " n"]

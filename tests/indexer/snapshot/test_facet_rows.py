@@ -5,7 +5,7 @@ from itertools import combinations
 import numpy as np
 import pytest
 
-from indexer.snapshot.facet_rows import FacetRows
+from indexer.snapshot.facet_rows import FacetRows, FilteredRows
 from indexer.snapshot.snapshot import Snapshot
 from models.facets import FACETS, NO_FACET, matching_facets
 from models.types import Facet
@@ -50,6 +50,34 @@ def test_rows_of_papers_are_those_that_they_own(hashed_snapshot: Snapshot) -> No
     papers = np.random.default_rng(1).random(len(hashed_snapshot.live)) < 0.5
     expected = papers[hashed_snapshot.paper_of_row]
     assert expected.tolist() == hashed_snapshot.rows_of_papers(papers).tolist()
+
+
+def test_rows_of_a_filter_are_made_from_those_kept() -> None:
+    """Masks near a kept one, far from all of them, and after more filters than are kept have their rows."""
+    rng = np.random.default_rng(0)
+    offsets = np.concatenate([[0], np.cumsum(rng.integers(0, 9, 500))])
+    found, paper_of_row = FilteredRows(offsets), np.repeat(np.arange(500), np.diff(offsets))
+    filters = [rng.random(500) < share for share in rng.random(20)]
+    for papers in (*filters, *filters):
+        for n_others in (0, 3, 64, 65, 500):
+            own = papers.copy()
+            own[rng.choice(500, n_others, replace=False)] ^= True
+            kept = own.copy()
+            rows = found.rows(own)
+            assert (own[paper_of_row] == rows).all()
+            rows[:] = False  # the caller's own
+            own[:] = False
+            assert (kept[paper_of_row] == found.rows(kept)).all()
+
+
+def test_rows_of_a_filter_are_kept_once() -> None:
+    """A query that leaves out papers of its own shares what is kept of its filter."""
+    found, papers = FilteredRows(np.arange(0, 303, 3)), np.arange(101)[:100] % 2 == 0
+    for left_out in range(0, 20, 2):
+        own = papers.copy()
+        own[left_out] = False
+        found.rows(own)
+    assert 1 == len(found._kept)
 
 
 def test_a_sample_may_need_several_facets(hashed_snapshot: Snapshot) -> None:
