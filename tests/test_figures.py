@@ -265,10 +265,10 @@ def test_goals_for_a_kernel_in_c_are_counted_apart() -> None:
     """The sentence and the table judge them, also where a row has no other goal."""
     both = Row("P1", "re-rank", "ms", 5.0, "one", 165.0, 33.0, least=25, in_c=100)
     alone = Row("P1", "re-rank", "ms", 5.0, "another", 500.0, 100.0, in_c=290)
-    told = page_of(both, alone)
-    assert "**1 of 1 goals are met; of the 2 for a kernel in C, which Akin does not have, none.**" in told
-    assert "| at least 25x; in C at least 100x | yes; in C: no |" in told
-    assert "| in C at least 290x | in C: no |" in told
+    stated = page_of(both, alone)
+    assert "**1 of 1 goals are met; of the 2 for a kernel in C, which Akin does not have, none.**" in stated
+    assert "| at least 25x; in C at least 100x | yes; in C: no |" in stated
+    assert "| in C at least 290x | in C: no |" in stated
 
 
 def test_a_ratio_says_which_of_the_two_is_faster() -> None:

@@ -118,10 +118,10 @@ def counted(rows: Sequence[Row]) -> str:
     """Return how many goals are met, and how many of those for a kernel in C, in words."""
     goals = [row.is_met for row in rows if row.is_met is not None]
     in_c = [row.is_met_in_c for row in rows if row.is_met_in_c is not None]
-    told = f"{sum(goals)} of {len(goals)} goals are met"
+    stated = f"{sum(goals)} of {len(goals)} goals are met"
     if not in_c:
-        return f"{told}."
-    return f"{told}; of the {len(in_c)} for a kernel in C, which Akin does not have, {sum(in_c) or 'none'}."
+        return f"{stated}."
+    return f"{stated}; of the {len(in_c)} for a kernel in C, which Akin does not have, {sum(in_c) or 'none'}."
 
 
 def page(figures: dict[str, Any]) -> str:
