@@ -69,7 +69,7 @@ _REASONS: Final = {
     "P1": "Each pair is solved separately, in float64, so that its score does not depend on the others. The "
     "table of stages below shows the shares of distances and plans. The bounds are those for kernels that "
     "are compiled by numba; those in C are for one that [Akin does not "
-    "have](../decisions/models/no-kernel-in-c.md).",
+    "have](../decisions/measuring/no-kernel-in-c.md).",
     "P2": "From stored rows, 10,000 rows are also widened to float32, each when it is compared; the table of "
     "stages below shows the share of the distances.",
     "P4": "The list of candidates holds 100 rows for each sentence, re-scored with stored vectors. With less "
