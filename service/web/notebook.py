@@ -7,13 +7,16 @@ from typing import Final, Protocol
 from markupsafe import Markup
 
 from models.counts import counted
+from models.types import Facet
+from service.api.schemas.base import PaperOut
 from service.api.schemas.search.recommendations import RecommendationOut
 from service.api.schemas.search.results import ResultOut
 from service.web.address.page_query import PageQuery
 from service.web.assets import FOLDER
 from service.web.render import rendered
 from service.web.views.results.alignment import Source
-from service.web.views.results.cards import make_cards
+from service.web.views.results.cards import make_cards, paper_links, web_address
+from service.web.views.results.sentences import CardSentence
 
 _MAX_CARDS: Final = 25  # per list: a notebook is saved with everything it shows
 
@@ -32,6 +35,30 @@ class ShownSeed(Protocol):
     @property
     def title(self) -> str:
         """The title, "" if it has none."""
+
+
+class ShownSentence(Protocol):
+    """A sentence that was found."""
+
+    @property
+    def about(self) -> object:
+        """Its paper, with the fields of the HTTP interface."""
+
+    @property
+    def sentence(self) -> int:
+        """The number of the sentence in the paper."""
+
+    @property
+    def text(self) -> str:
+        """The sentence."""
+
+    @property
+    def facet(self) -> str | None:
+        """Its facet."""
+
+    @property
+    def distance(self) -> float:
+        """The distance from the query's sentence."""
 
 
 def cards_of(
@@ -55,19 +82,46 @@ def cards_of(
         counted(len(results), "paper") if total is None else f"{len(results):,} of {counted(total, 'paper')}"
     )
     more = f", the first {len(shown)} shown" if len(shown) < len(results) else ""
+    cards = make_cards(
+        shown, PageQuery(), ranks=range(1, len(shown) + 1), n_chosen=max(1, n_chosen), sources=sources
+    )
     return rendered(
         "notebook.html",
-        cards=make_cards(
-            shown,
-            PageQuery(),
-            ranks=range(1, len(shown) + 1),
-            n_chosen=max(1, n_chosen),
-            sources=sources,
-        ),
+        cards=cards,
         head=f"{found} similar to “{title}”{more}",
         notes=notes,
         style=_style(),
     )
+
+
+def cards_of_sentences(results: Sequence[ShownSentence], *, text: str, notes: Sequence[str]) -> str:
+    """Return the first of the sentences that are similar to ``text``, with their papers, as HTML."""
+    shown = results[:_MAX_CARDS]
+    more = f", the first {len(shown)} shown" if len(shown) < len(results) else ""
+    return rendered(
+        "notebook.html",
+        cards=[_sentence_card(rank, each) for rank, each in enumerate(shown, 1)],
+        head=f"{counted(len(results), 'sentence')} similar to “{text}”{more}",
+        notes=notes,
+        style=_style(),
+    )
+
+
+def _sentence_card(rank: int, found: ShownSentence) -> dict[str, object]:
+    """Return the card of a sentence, with what the template reads of it."""
+    paper = PaperOut.model_validate(found.about)
+    facet = None if found.facet is None else Facet(found.facet)
+    return {
+        "rank": rank,
+        "id": paper.id,
+        "heading": ((paper.title or "Without a title", False),),
+        "out": web_address(paper),
+        "about": paper_links(PageQuery(), paper, linked=False),
+        "sentences": [
+            CardSentence(found.sentence, ((found.text, False),), facet, 0, 0.0, "", "", facet is not None)
+        ],
+        "distance": f"{found.distance:.3f}",
+    }
 
 
 @cache

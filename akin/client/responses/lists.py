@@ -14,13 +14,40 @@ if TYPE_CHECKING:
 PAPER_COLUMNS: Final = ("id", "title", "authors", "year", "venue", "doi", "url", "fields", "abstract")
 # The types of columns: a table without rows does not know them, and an unknown year would make all floats.
 _TYPES: Final = {
-    **dict.fromkeys(("score", "nearer_than", "similarity", "distance"), "float64"),
-    "sentence": "int64",
-    "year": "Int64",
+    **dict.fromkeys(("score", "nearer_than", "similarity", "distance", "usual", "affinity"), "float64"),
+    **dict.fromkeys(("sentence", "submission", "papers"), "int64"),
+    **dict.fromkeys(("year", "nearest"), "Int64"),
+    "alone": "boolean",
+    "assigned": "bool",
     "added_at": "datetime64[ns, UTC]",
 }
 _SHOWN: Final = 10  # lines of a list in an interpreter
 _MAX_TITLE_CHARS: Final = 80  # characters of a title there
+
+
+class Described:
+    """A value that an interpreter shows on one line."""
+
+    __slots__ = ()
+
+    def line(self) -> str:
+        """Return a description on one line."""
+        raise NotImplementedError
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self.line()}>"
+
+
+class Faceted(Described):
+    """A sentence with a text and a facet."""
+
+    __slots__ = ()
+    text: str
+    facet: str | None
+
+    def line(self) -> str:
+        """Return the facet and text on one line."""
+        return f"{self.facet or '':<10}  {titled(self.text, None)}"
 
 
 class Item(Protocol):
@@ -70,12 +97,15 @@ class Listed(Generic[_Item]):
             f"<{type(self).__name__}: {len(self):,}{of_all}>", [item.line for item in self._items]
         )
 
+    def _rows(self) -> Iterator[dict[str, Any]]:
+        return (item.row() for item in self._items)
+
     def to_pandas(self) -> "DataFrame":
         """Return a table with a row for each entry; raises MissingPackageError without pandas."""
         with needed("A table of pandas"):
             from pandas import DataFrame  # noqa: PLC0415 - clients do without it
 
-        table = DataFrame([item.row() for item in self._items], columns=self.COLUMNS or None)
+        table = DataFrame(list(self._rows()), columns=self.COLUMNS or None)
         return table.astype({name: kind for name, kind in _TYPES.items() if name in table})
 
 
@@ -111,7 +141,7 @@ class ListedPapers(Listed[_PaperItem]):
 
     @property
     def _papers(self) -> Sequence["Paper"]:
-        return [item.about for item in self._items]
+        return list({item.about.id: item.about for item in self._items}.values())
 
 
 class Results(ListedPapers[_PaperItem]):
@@ -128,14 +158,13 @@ class Results(ListedPapers[_PaperItem]):
             return None
         query = getattr(self, "query", None)
         seeds = getattr(self, "seeds", ())
-        notes = [getattr(self, "detail", None), *(each.message for each in getattr(self, "warnings", ()))]
         return cards_of(
             self._items,
             title=query.title or query.sentences[0].text if query else "; ".join(_titles(seeds)) or "a query",
             total=getattr(self, "total", None),
             n_chosen=len(query.selected) if query else 1,
             seeds=seeds,
-            notes=[each for each in notes if each],
+            notes=notes_of(self),
         )
 
 
@@ -144,11 +173,22 @@ def _titles(seeds: "Sequence[Seed]") -> Iterator[str]:
         yield f"{'not ' if seed.negative else ''}{titled(seed.title or 'a text', None)}"
 
 
+def notes_of(answer: object) -> list[str]:
+    """Return the remarks on an answer: why it is empty, and its warnings."""
+    detail = getattr(answer, "detail", None)
+    return [*([detail] if detail else []), *(each.message for each in getattr(answer, "warnings", ()))]
+
+
 def in_lines(head: str, lines: Sequence[Callable[[], str]]) -> str:
     """Return ``head`` and the first numbered lines below it, and how many more there are."""
     shown = [f"{place:>3}. {line()}" for place, line in enumerate(lines[:_SHOWN], 1)]
     more = len(lines) - len(shown)
     return "\n".join([head, *shown, *([f"     ... and {more:,} more"] if more else [])])
+
+
+def named(paper_id: str | None, title: str) -> str:
+    """Return the id and title of a paper, as far as it has them."""
+    return ": ".join(filter(None, (paper_id, titled(title, None)))) or "a text"
 
 
 def titled(title: str, year: int | None) -> str:

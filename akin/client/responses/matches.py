@@ -1,8 +1,10 @@
 """Answers of comparisons and matches, and profiles."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any, ClassVar
 
-from akin.client.responses.lists import in_lines, titled
+from akin.client.responses.lists import Described, Faceted, Listed, in_lines, named, titled
 from akin.client.responses.papers import AnswerWarning, PaperSummary
 from akin.client.responses.ranked import Alignment, Omitted, Words
 from models.counts import counted
@@ -10,8 +12,8 @@ from models.counts import counted
 _PROFILES = 3  # of a submission, in an interpreter
 
 
-@dataclass(frozen=True, slots=True)
-class ComparedSentence:
+@dataclass(frozen=True, slots=True, repr=False)
+class ComparedSentence(Faceted):
     """A sentence, and the number of the other paper's ``nearest`` sentence, at ``distance``.
 
     ``usual`` is the mean distance to the nearest sentence of other papers, and ``alone`` whether the other
@@ -27,9 +29,15 @@ class ComparedSentence:
     usual: float | None
     alone: bool | None
 
+    def row(self) -> dict[str, Any]:
+        """Return the cells of the sentence in a table."""
+        return {
+            name: getattr(self, name) for name in ("facet", "text", "nearest", "distance", "usual", "alone")
+        }
 
-@dataclass(frozen=True, slots=True)
-class Side:
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Side(Described):
     """One of two papers, compared with the other; the score is minus the sum of all weight x distance.
 
     ``affinity`` is 1 for the same text and about 0 for papers that have as much in common as usual.
@@ -48,6 +56,14 @@ class Side:
     converged: bool
     gap: float = 0.0
 
+    def line(self) -> str:
+        """Return the affinity, and the id and title of the paper, on one line."""
+        return f"{self.affinity:.3f}  {named(self.id, self.title)}"
+
+    def row(self) -> dict[str, Any]:
+        """Return the cells of the paper in a table."""
+        return {"id": self.id, "title": self.title}
+
 
 @dataclass(frozen=True, slots=True)
 class FacetShare:
@@ -60,15 +76,28 @@ class FacetShare:
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class ComparedPapers:
-    """Two papers compared in both directions."""
+class ComparedPapers(Listed[Side]):
+    """Two papers compared in both directions; a table has a row for each sentence of A, then of B."""
 
+    COLUMNS: ClassVar[tuple[str, ...]] = (
+        *("side", "id", "title", "sentence"),
+        *("facet", "text", "nearest", "distance", "usual", "alone"),
+    )
     a: Side
     b: Side
     facets: tuple[FacetShare, ...]
     generation: str
     warnings: tuple[AnswerWarning, ...]
     took_ms: float
+
+    @property
+    def _items(self) -> tuple[Side, Side]:
+        return self.a, self.b
+
+    def _rows(self) -> Iterator[dict[str, Any]]:
+        for name, side in zip("ab", self, strict=True):
+            for number, each in enumerate(side.sentences):
+                yield {"side": name, **side.row(), "sentence": number, **each.row()}
 
     def __repr__(self) -> str:
         sides = ((self.a, self.b), (self.b, self.a))
@@ -82,8 +111,8 @@ class ComparedPapers:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class Profile:
+@dataclass(frozen=True, slots=True, repr=False)
+class Profile(Described):
     """A saved set of papers; ``unresolved`` are names that no paper of the collection has."""
 
     name: str
@@ -91,6 +120,10 @@ class Profile:
     conflicts: tuple[str, ...]
     quota: int | None
     unresolved: tuple[str, ...] = ()
+
+    def line(self) -> str:
+        """Return the name and the number of papers on one line."""
+        return f"{self.name}: {counted(len(self.papers), 'paper')}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,8 +146,8 @@ class ProfileList:
         return len(self.profiles)
 
 
-@dataclass(frozen=True, slots=True)
-class MatchReason:
+@dataclass(frozen=True, slots=True, repr=False)
+class MatchReason(Described):
     """A paper of a profile; its distance from the submission is minus its ``score``."""
 
     paper: PaperSummary
@@ -124,9 +157,13 @@ class MatchReason:
     omitted: tuple[Omitted, ...]
     words: Words
 
+    def line(self) -> str:
+        """Return the score, and the id, title and year of the paper, on one line."""
+        return f"{self.score:.3f}  {self.paper.line()}"
 
-@dataclass(frozen=True, slots=True)
-class MatchedProfile:
+
+@dataclass(frozen=True, slots=True, repr=False)
+class MatchedProfile(Described):
     """A profile compared with a submission: affinity 1 is the same text, about 0 is usual.
 
     The affinity is 1 plus the sum of ``share`` x ``score`` over ``reasons``, plus ``rest``. ``papers`` is
@@ -140,9 +177,17 @@ class MatchedProfile:
     reasons: tuple[MatchReason, ...]
     rest: float
 
+    def line(self) -> str:
+        """Return the name and the affinity on one line."""
+        return f"{self.profile} {self.affinity:.3f}"
 
-@dataclass(frozen=True, slots=True)
-class MatchedSubmission:
+    def row(self) -> dict[str, Any]:
+        """Return the cells of the profile in a table."""
+        return {name: getattr(self, name) for name in ("profile", "affinity", "papers", "assigned")}
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class MatchedSubmission(Described):
     """Submission number ``submission`` and its profiles: those assigned, then the nearest others."""
 
     submission: int
@@ -152,27 +197,46 @@ class MatchedSubmission:
 
     def line(self) -> str:
         """Return the title, and the nearest profiles with their affinities, on one line."""
-        nearest = [f"{each.profile} {each.affinity:.3f}" for each in self.profiles[:_PROFILES]]
+        nearest = [each.line() for each in self.profiles[:_PROFILES]]
         return f"{titled(self.title or self.id or 'a text', None)}: {', '.join(nearest)}"
 
+    def row(self) -> dict[str, Any]:
+        """Return the cells of the submission in a table."""
+        return {"submission": self.submission, "id": self.id, "title": self.title}
 
-@dataclass(frozen=True, slots=True)
-class LostPapers:
+
+@dataclass(frozen=True, slots=True, repr=False)
+class LostPapers(Described):
     """Papers and conflicts of a profile that are not in the collection."""
 
     profile: str
     papers: tuple[str, ...]
 
+    def line(self) -> str:
+        """Return the profile and the number of papers on one line."""
+        return f"{self.profile}: {counted(len(self.papers), 'paper')}"
+
 
 @dataclass(frozen=True, slots=True, repr=False)
-class MatchAnswer:
-    """Submissions in the given order, with the nearest profiles of each."""
+class MatchAnswer(Listed[MatchedSubmission]):
+    """Submissions in the given order, with the nearest profiles of each.
 
+    A table has a row for each submission and profile.
+    """
+
+    LIST: ClassVar[str] = "submissions"
+    COLUMNS: ClassVar[tuple[str, ...]] = (
+        *("submission", "id", "title"),
+        *("profile", "affinity", "papers", "assigned"),
+    )
     submissions: tuple[MatchedSubmission, ...]
     unresolved: tuple[LostPapers, ...]
     generation: str
     warnings: tuple[AnswerWarning, ...]
     took_ms: float
+
+    def _rows(self) -> Iterator[dict[str, Any]]:
+        return ({**each.row(), **profile.row()} for each in self for profile in each.profiles)
 
     def __repr__(self) -> str:
         head = f"<{type(self).__name__}: {counted(len(self.submissions), 'submission')}>"

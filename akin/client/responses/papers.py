@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from akin.client.responses.lists import Listed, ListedPapers, titled
+from akin.client.responses.lists import Described, ListedPapers, titled
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,7 +16,7 @@ class Sentence:
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class Paper:
+class Paper(Described):
     """A paper of the collection; answers refer to sentences by their positions in ``sentences``, from 0."""
 
     id: str
@@ -34,9 +34,6 @@ class Paper:
         """Return the text of one sentence."""
         sentence = self.sentences[number]
         return self.abstract[sentence.start : sentence.end]
-
-    def __repr__(self) -> str:
-        return f"<{type(self).__name__} {self.line()}>"
 
     @property
     def about(self) -> "Paper":
@@ -62,8 +59,8 @@ class Paper:
         }
 
 
-@dataclass(frozen=True, slots=True)
-class PaperSummary:
+@dataclass(frozen=True, slots=True, repr=False)
+class PaperSummary(Described):
     """The metadata of a paper, without its abstract."""
 
     id: str
@@ -73,6 +70,34 @@ class PaperSummary:
     authors: tuple[str, ...]
     url: str | None
     doi: str | None
+
+    def line(self) -> str:
+        """Return the paper's id, title and year on one line."""
+        return f"{self.id}: {titled(self.title, self.year)}"
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Summarized(Described):
+    """An entry with the summary of a paper."""
+
+    paper: PaperSummary
+
+    @property
+    def about(self) -> Paper:
+        """The paper without its abstract and fields, which the answer does not hold."""
+        paper = self.paper
+        return Paper(
+            paper.id,
+            paper.title,
+            "",
+            (),
+            paper.year,
+            paper.venue,
+            paper.authors,
+            paper.url,
+            paper.doi,
+            (),
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,16 +144,15 @@ class PapersAccepted:
     generation: str
 
 
-@dataclass(frozen=True, slots=True)
-class FoundTitle:
+@dataclass(frozen=True, slots=True, repr=False)
+class FoundTitle(Summarized):
     """A paper by its title; ``similarity`` is 1 for the same words, at least 0.6."""
 
-    paper: PaperSummary
     similarity: float
 
     def line(self) -> str:
         """Return the id, title and year of the paper on one line."""
-        return f"{self.paper.id}: {titled(self.paper.title, self.paper.year)}"
+        return self.paper.line()
 
     def row(self) -> dict[str, Any]:
         """Return the cells of the entry in a table."""
@@ -141,7 +165,7 @@ class FoundTitle:
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class TitlesAnswer(Listed[FoundTitle]):
+class TitlesAnswer(ListedPapers[FoundTitle]):
     """Papers: nearly the same titles first, then those that contain the words, then other similar ones.
 
     ``reason``, and ``detail`` in words, say why there are none.

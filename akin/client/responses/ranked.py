@@ -3,8 +3,9 @@
 from dataclasses import dataclass
 from typing import Any
 
-from akin.client.responses.lists import Results
+from akin.client.responses.lists import Described, Faceted, Results, named, titled
 from akin.client.responses.papers import AnswerWarning, FoundTitle, Paper, Sentence
+from models.counts import counted
 
 _MIN_HIGHLIGHT = 0.05
 
@@ -46,13 +47,17 @@ class SharedWord:
     share: float
 
 
-@dataclass(frozen=True, slots=True)
-class Words:
+@dataclass(frozen=True, slots=True, repr=False)
+class Words(Described):
     """The distance of query and result by words, its weight, and the shared words that count most."""
 
     weight: float
     distance: float
     terms: tuple[SharedWord, ...]
+
+    def line(self) -> str:
+        """Return the shared words that count most on one line."""
+        return titled(", ".join(each.term for each in self.terms) or "none shared", None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +73,7 @@ class Strength:
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class Result:
+class Result(Described):
     """One paper with its score, higher is better.
 
     The score is minus the sum of weight x distance over ``alignments``, ``omitted`` and ``words``. ``gap`` is
@@ -90,9 +95,6 @@ class Result:
         ranked = sorted(self.highlights, key=lambda each: -each.weight)[:limit]
         counting = [each for each in ranked if each.weight >= _MIN_HIGHLIGHT]
         return tuple((self.paper.abstract[each.start : each.end], each.weight) for each in counting)
-
-    def __repr__(self) -> str:
-        return f"<{type(self).__name__} {self.line()}>"
 
     @property
     def about(self) -> Paper:
@@ -120,8 +122,8 @@ class Result:
 PaperLike = str | Paper | Result | FoundTitle
 
 
-@dataclass(frozen=True, slots=True)
-class QuerySentence:
+@dataclass(frozen=True, slots=True, repr=False)
+class QuerySentence(Faceted):
     """A sentence of the query with its text and its facet."""
 
     start: int
@@ -130,8 +132,8 @@ class QuerySentence:
     text: str
 
 
-@dataclass(frozen=True, slots=True)
-class Query:
+@dataclass(frozen=True, slots=True, repr=False)
+class Query(Described):
     """The query as it was read; ``selected`` and ``unlike`` are numbers of its sentences."""
 
     id: str | None
@@ -140,6 +142,11 @@ class Query:
     selected: tuple[int, ...]
     unlike: tuple[int, ...]
     dropped_sentences: int
+
+    def line(self) -> str:
+        """Return the id and title, or the first sentence, and how many sentences count, on one line."""
+        title = self.title or "".join(each.text for each in self.sentences[:1])
+        return f"{named(self.id, title)} ({len(self.selected)} of {counted(len(self.sentences), 'sentence')})"
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -187,8 +194,8 @@ class Recommendation(Result):
     omitted: tuple[SeedOmitted, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Seed:
+@dataclass(frozen=True, slots=True, repr=False)
+class Seed(Described):
     """A seed as it was understood; ``selected`` are the numbers of its sentences that counted."""
 
     seed: int
@@ -198,6 +205,11 @@ class Seed:
     sentences: tuple[Sentence, ...]
     selected: tuple[int, ...]
     dropped_sentences: int
+
+    def line(self) -> str:
+        """Return the id and title, and how many sentences count, on one line."""
+        start = f"{'not ' if self.negative else ''}{named(self.id, self.title)}"
+        return f"{start} ({len(self.selected)} of {counted(len(self.sentences), 'sentence')})"
 
 
 @dataclass(frozen=True, slots=True)

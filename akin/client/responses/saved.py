@@ -4,13 +4,13 @@ from dataclasses import KW_ONLY, dataclass, field
 from datetime import datetime
 from typing import Any, ClassVar
 
-from akin.client.responses.lists import Results
+from akin.client.responses.lists import Described, Results
 from akin.client.responses.papers import AnswerWarning
 from akin.client.responses.ranked import Recommendation, Unresolved
 
 
-@dataclass(frozen=True, slots=True)
-class SavedQuerySummary:
+@dataclass(frozen=True, slots=True, repr=False)
+class SavedQuerySummary(Described):
     """A saved query; ``kind`` is search or recommendations, times are in UTC.
 
     Papers added after the change ``seen_up_to`` of the collection are new. ``feed`` is the path of its feed,
@@ -27,8 +27,12 @@ class SavedQuerySummary:
     _: KW_ONLY
     owner: str = ""
 
+    def line(self) -> str:
+        """Return the id, name and kind on one line."""
+        return f"{self.id}: {self.name} ({self.kind})"
 
-@dataclass(frozen=True, slots=True)
+
+@dataclass(frozen=True, slots=True, repr=False)
 class SavedQuery(SavedQuerySummary):
     """A saved query with its body: that of a search or of recommendations.
 

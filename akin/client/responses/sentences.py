@@ -3,15 +3,14 @@
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from akin.client.responses.lists import Listed, titled
-from akin.client.responses.papers import AnswerWarning, PaperSummary
+from akin.client.responses.lists import Faceted, Listed, ListedPapers, notes_of, titled
+from akin.client.responses.papers import AnswerWarning, Summarized
 
 
-@dataclass(frozen=True, slots=True)
-class FoundSentence:
+@dataclass(frozen=True, slots=True, repr=False)
+class FoundSentence(Summarized):
     """One sentence, ``abstract[start:end]`` of its paper, and its L2 distance from the query's."""
 
-    paper: PaperSummary
     sentence: int
     text: str
     start: int
@@ -36,8 +35,8 @@ class FoundSentence:
         }
 
 
-@dataclass(frozen=True, slots=True)
-class SentenceQuery:
+@dataclass(frozen=True, slots=True, repr=False)
+class SentenceQuery(Faceted):
     """The query as it was understood; a text has no paper."""
 
     paper_id: str | None
@@ -49,8 +48,11 @@ class SentenceQuery:
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class SentenceAnswer(Listed[FoundSentence]):
-    """Sentences, nearest first; ``reason``, and ``detail`` in words, say why there are none."""
+class SentenceAnswer(ListedPapers[FoundSentence]):
+    """Sentences, nearest first; ``reason``, and ``detail`` in words, say why there are none.
+
+    BibTeX and RIS have each paper once, without its abstract.
+    """
 
     COLUMNS: ClassVar[tuple[str, ...]] = ("distance", "facet", "text", "sentence", "id", "title", "year")
     query: SentenceQuery
@@ -62,9 +64,17 @@ class SentenceAnswer(Listed[FoundSentence]):
     took_ms: float
     coverage: float = 1.0  # the share of the collection's papers that could be found
 
+    def _repr_html_(self) -> str | None:
+        """Return cards of sentences, or ``None`` (text is shown) if the service is not installed."""
+        try:
+            from service.web.notebook import cards_of_sentences  # noqa: PLC0415 - a client alone has no page
+        except ModuleNotFoundError:
+            return None
+        return cards_of_sentences(self._items, text=self.query.text, notes=notes_of(self))
 
-@dataclass(frozen=True, slots=True)
-class AnalyzedSentence:
+
+@dataclass(frozen=True, slots=True, repr=False)
+class AnalyzedSentence(Faceted):
     """A sentence, its facet, and the probability of each facet; they sum to 1."""
 
     start: int
@@ -72,10 +82,6 @@ class AnalyzedSentence:
     facet: str | None
     text: str
     probabilities: dict[str, float]
-
-    def line(self) -> str:
-        """Return the facet and text on one line."""
-        return f"{self.facet or '':<10}  {titled(self.text, None)}"
 
     def row(self) -> dict[str, Any]:
         """Return the cells of the sentence in a table."""

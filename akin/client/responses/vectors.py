@@ -4,6 +4,7 @@ import base64
 import struct
 from dataclasses import dataclass, field
 
+from akin.client.responses.lists import Described, named
 from akin.client.responses.papers import AnswerWarning
 from models.counts import counted
 
@@ -34,8 +35,8 @@ class SentenceVector:
         return _values(self.vector)
 
 
-@dataclass(frozen=True, slots=True)
-class PaperVectors:
+@dataclass(frozen=True, slots=True, repr=False)
+class PaperVectors(Described):
     """The vectors of a paper: of its sentences, except the last ``dropped_sentences``, and of the whole.
 
     Vectors are base64 of little-endian float32: ``numpy.frombuffer(base64.b64decode(vector), "<f4")``.
@@ -45,8 +46,12 @@ class PaperVectors:
     title: str
     abstract: str
     sentences: tuple[SentenceVector, ...]
-    document: str = field(repr=False)
+    document: str
     dropped_sentences: int
+
+    def line(self) -> str:
+        """Return the id and title, and the number of vectors, on one line."""
+        return f"{named(self.id, self.title)} ({counted(len(self.sentences) + 1, 'vector')})"
 
     @property
     def values(self) -> tuple[float, ...]:

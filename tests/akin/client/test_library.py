@@ -4,6 +4,8 @@ import inspect
 import json
 import shutil
 from collections.abc import Iterator
+from dataclasses import fields, is_dataclass, replace
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -11,9 +13,12 @@ import anyio
 import numpy as np
 import pandas as pd
 import pytest
+from markupsafe import escape
 
 import akin
 from akin.client.client import Client
+from akin.client.responses.matches import Profile
+from akin.client.responses.saved import SavedQuery
 from akin.client.uploads import NewPaper
 from akin.local.collection import Collection
 from models.errors import InputError, PaperNotFoundError, ServiceError, SnapshotMissingError
@@ -610,6 +615,91 @@ def test_answers_are_taken_along(collection: Collection) -> None:
         assert types_of(some) == types_of(none) != {}
     assert 3 == answer.to_bibtex().count("\n  title = ") == answer.to_ris().count("TY  - ")
     assert answer[0].paper.title in answer.to_bibtex()
+
+
+def values_in(answer: object) -> Iterator[object]:
+    """Yield an answer and all values in it that have fields."""
+    if isinstance(answer, tuple):
+        for each in answer:
+            yield from values_in(each)
+    elif is_dataclass(answer):
+        yield answer
+        for field in fields(answer):
+            yield from values_in(getattr(answer, field.name))
+
+
+def test_all_that_is_in_an_answer_is_short_in_an_interpreter(collection: Collection) -> None:
+    """Each value in an answer is at most a dozen lines of at most 160 characters in an interpreter."""
+    long = {"title": "Floods " * 40, "abstract": f"{'Rivers flood towns ' * 20}. {DRAFT}"}
+    answers = [
+        collection.search(**long, unlike={"facet": "result"}, limit=2),
+        collection.recommend([START, long], negatives=[DEMO[1]["id"]], limit=2),
+        collection.search_sentences("Rivers flood towns " * 20, limit=2),
+        collection.analyze(long["abstract"]),
+        collection.compare(START, long),
+        collection.match([START, long], {"ada": ["demo:p03-m02", "lost"]}, limit=1),
+        collection.embed([long]),
+        collection.find_papers(DEMO[3]["title"]),
+        SavedQuery(
+            "q", "Floods", "search", datetime.now(UTC), None, 1, None, search=long, recommendations=None
+        ),
+        Profile("ada", (START,) * 200, (), None),
+    ]
+    shown = [repr(each) for answer in answers for each in values_in(answer)]
+    assert not [each for each in shown if max(map(len, each.splitlines())) > 160 or each.count("\n") > 11]
+    query, *_ = values_in(answers[0].query)
+    assert "<Query Floods Floods" in repr(query)
+    assert "(3 of 4 sentences)>" in repr(query)
+    assert "<Seed not " in repr(answers[1].seeds[-1])
+
+
+def test_comparisons_and_matches_are_tables_of_sentences_and_profiles(collection: Collection) -> None:
+    """A comparison has a row for each sentence of both papers, a match for each submission and profile."""
+    compared = collection.compare(START, {"abstract": DRAFT})
+    first, second = compared
+    assert (compared.a, compared.b, 2) == (first, second, len(compared))
+    table = compared.to_pandas()
+    texts = [each.text for side in compared for each in side.sentences]
+    assert (texts, list("a" * len(first.sentences) + "bbb")) == (list(table["text"]), list(table["side"]))
+    assert (START, 3) == (table["id"].iloc[0], table["id"].isna().sum())
+    assert {"sentence": "int64", "nearest": "Int64", "alone": "boolean"}.items() <= types_of(compared).items()
+    matched = collection.match(
+        [START, DEMO[5]["id"]], {"ada": [DEMO[2]["id"]], "ben": [DEMO[7]["id"]]}, limit=2
+    )
+    assert [*matched.submissions] == [*matched]
+    rows = [(each.id, profile.profile, profile.affinity) for each in matched for profile in each.profiles]
+    table = matched.to_pandas()
+    assert (4, rows) == (len(rows), list(zip(table["id"], table["profile"], table["affinity"], strict=True)))
+    assert types_of(replace(matched, submissions=())) == types_of(matched)
+
+
+def test_found_sentences_are_cards_and_their_papers_entries(collection: Collection) -> None:
+    """A notebook shows each found sentence with its facet and paper; BibTeX and RIS have each paper once."""
+    answer = collection.search_sentences("We <b>release</b> our code.", limit=60)
+    shown = answer._repr_html_() or ""
+    first = answer[0]
+    assert "60 sentences similar to “We &lt;b&gt;release&lt;/b&gt; our code.”, the first 25 shown" in shown
+    assert 25 == shown.count('<article class="card"')
+    card = shown.split('<article class="card"')[1]
+    assert [] == [
+        each
+        for each in (
+            first.text,
+            first.paper.title,
+            first.paper.authors[0],
+            first.paper.id,
+            f"{first.distance:.3f}",
+        )
+        if str(escape(each)) not in card
+    ]
+    assert f'<span class="facet {first.facet}"' in card
+    assert not [each for each in ("<link", "<script", "<img", 'href="/', "url(", "<b>") if each in shown]
+    papers = {each.paper.id for each in answer}
+    assert len(papers) < 60
+    assert len(papers) == answer.to_bibtex().count("\n  title = ") == answer.to_ris().count("TY  - ")
+    assert first.paper.title in answer.to_bibtex()
+    titles = collection.find_papers(DEMO[3]["title"])
+    assert titles[0].paper.title in titles.to_bibtex()
 
 
 def test_answers_without_a_list_are_short_in_an_interpreter(collection: Collection) -> None:
