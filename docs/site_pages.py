@@ -18,6 +18,7 @@ from mkdocs.structure.pages import Page
 
 from akin.cli.app import app
 from akin.cli.commands import PANELS
+from akin.cli.help import range_of
 from service.app import create_app
 
 ROOT: Final = Path(__file__).parents[1]
@@ -109,11 +110,8 @@ def _command(line: str, command: Any) -> Iterator[str]:
 def _said_of(parameter: Any) -> Iterator[str]:
     """Yield the help of a parameter, its values, whether it is required, its default and its variable."""
     yield _plain(" ".join((parameter.help or "").split()))
-    least, most = (getattr(parameter.type_descriptor.parameter_info, end) for end in ("min", "max"))
-    if least is not None and most is not None:
-        yield f"{least} to {most}."
-    elif least is not None or most is not None:
-        yield f"At least {least}." if most is None else f"At most {most}."
+    if within := range_of(parameter):
+        yield f"{within[0].upper()}{within[1:]}."
     if parameter.required:
         yield "Required."
     if default := _default(parameter):

@@ -68,7 +68,9 @@ def recommendations_answer(answer: RecommendationsAnswer, lost: Sequence[str]) -
     """
     shown: list[Text | Hanging] = []
     for seed in answer.seeds:
-        text = Text(f"{'Unlike' if seed.negative else 'Akin to'} {seed.seed}: ", style="bold")
+        text = Text(
+            f"{'Unlike negative' if seed.negative else 'Similar to seed'} {seed.seed}: ", style="bold"
+        )
         text.append(seed.title or seed.id or "a text", style="bold red" if seed.negative else "bold blue")
         shown.append(text)
     return _ranked([*shown, *_left_out(lost), Text()], answer)
@@ -129,7 +131,7 @@ def _cut(title: str, *, beside: int) -> str:
 
 
 def _query(query: Query) -> Text:
-    text = Text("Akin to: ", style="bold")
+    text = Text("Similar to: ", style="bold")
     first = query.sentences[0].text[:80] if query.sentences else ""
     text.append(query.title or first, style="bold blue")
     for number, sentence in enumerate(query.sentences):

@@ -87,7 +87,9 @@ def checked(adapter: TypeAdapter[_Body], body: dict[str, Any] | None, *, what: s
         return adapter.validate_python(as_sent(body))
     except ValidationError as error:
         first = faults_of(error.errors(include_url=False))[0]
-        raise InputError(f"{what} cannot be used: {sentence(where(first.loc), first.said)}.") from error
+        place = where(first.loc)
+        fault = sentence("" if place == "query" else place, first.said)
+        raise InputError(f"{what} cannot be used: {fault}.") from error
 
 
 def as_answer(kind: type[_Answer], out: BaseModel | JSONAnswer) -> _Answer:

@@ -172,9 +172,9 @@ def _stages(rows: Sequence[Row]) -> list[str]:
         *(f"| {row.what} | {number(row.ours)} {row.unit} | {100 * (row.ratio or 0):.0f} % |" for row in rows),
     ]
     lead = (
-        "Medians. The parts of a search are measured during the search; what is marked as beside it is "
-        "measured after it, and what a page adds as a share of its search. The parts of re-ranking and of "
-        "indexing are measured separately, in turns."
+        "Medians. The parts of a search are measured during the search, except where it says after it, and "
+        "what a page adds as a share of its search. The parts of re-ranking and of indexing are measured "
+        "separately, in turns."
     )
     return ["## Where the time goes", lead, "\n".join(lines)]
 

@@ -70,8 +70,8 @@ def _timed(
     whole: list[float] = []
     parts: dict[str, list[float]] = {said: [] for said in _SAID.values()}
     parts["the rest: resolving the query, filters, strengths"] = rest = []
-    parts["beside it: the encoder alone"] = alone = []
-    parts["beside it: writing the answer as JSON"] = written = []
+    parts["measured after it: the encoder alone"] = alone = []
+    parts["measured after it: writing the answer as JSON"] = written = []
     for number, query in enumerate(queries):
         stages = Stages(lambda name, seconds: None, lambda name: nullcontext())
         context = copy_context()

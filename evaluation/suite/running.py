@@ -48,7 +48,7 @@ def run_suite(
     left: dict[str, str] = {}
     for name, part in parts.items():
         if only and name not in only:
-            left[name] = "not asked for"
+            left[name] = "not named by --only"
             continue
         path = (elsewhere or {}).get(name, folder / part.folder)
         if not path.exists():

@@ -243,7 +243,7 @@ def test_the_command_measures_and_fills_pages(tmp_path: Path) -> None:
         tmp_path / "page.md",
     )
     shown = run("evaluate", "suite", tmp_path, "--json", file, *given, "--format", "markdown")
-    assert "csfcube stays as it was: not asked for." in flat(shown)
+    assert "csfcube stays as it was: not named by --only." in flat(shown)
     assert "**demo: P@9, percent**" in shown
     assert "Note: Measured with --limit-queries 8." in shown
     section = read_sections(file)["demo"]

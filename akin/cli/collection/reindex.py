@@ -191,7 +191,7 @@ def _table(agreement: Agreement, served: Snapshot, new: Snapshot) -> Table:
     one, other = agreement.one, agreement.other
     table.add_row("search by id, median", _ms(one.by_id_ms), _ms(other.by_id_ms))
     table.add_row("search by a pasted paper", _ms(one.pasted_ms), _ms(other.pasted_ms), end_section=True)
-    n_queries = f"{counted(agreement.n_papers, 'paper')} asked"
+    n_queries = f"of {counted(agreement.n_papers, 'paper')}"
     table.add_row("first 10 in common", n_queries, _share(agreement.first_10))
     table.add_row("first 20 in common", "", _share(agreement.first_20))
     table.add_row(

@@ -216,12 +216,12 @@ async function poll() {
       ended(response.status === 404 ? "No such batch" : "The batch cannot be shown", await problemOf(response));
       return;
     } else {
-      show(of("away"), `${await problemOf(response)} This page goes on asking.`);
+      show(of("away"), `${await problemOf(response)} This page tries again.`);
       wait = AWAY_MS;
     }
   } catch (error) {
     if (signal.aborted) return;
-    show(of("away"), error instanceof TypeError ? "The service does not answer. Nothing is lost; this page goes on asking." : said(error));
+    show(of("away"), error instanceof TypeError ? "The service does not answer. Nothing is lost; this page tries again." : said(error));
     wait = AWAY_MS;
   }
   timer = setTimeout(poll, wait);

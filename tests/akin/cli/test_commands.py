@@ -80,6 +80,20 @@ def test_help_shows_flags_without_a_type_and_arguments_in_capitals() -> None:
     assert "--help <" not in flat(shown("index", "--help"))
 
 
+def test_help_names_what_options_take_in_words() -> None:
+    """No help shows a type of Python, a range as an inequality, or a default in brackets."""
+    for name, _ in helps():
+        text = flat(run(*name.split()[1:], "--help", width=200))
+        found = [
+            each for each in ("list[", " range", "<str>", "<int>", "<float>", "<=", ">=") if each in text
+        ]
+        assert (name, []) == (name, found)
+    search = flat(run("search", "--help", width=200))
+    for said in ("--author <author>", "--save <name>", "--focus <number> [0 to 1]", "[default: 0.4]"):
+        assert said in search
+    assert "--words <number> [at least 0]" in search
+
+
 def test_help_of_narrow_terminals_breaks_no_value_of_an_option() -> None:
     """In 80 columns, help of every command lists the values of its options as whole words."""
     n_values = 0

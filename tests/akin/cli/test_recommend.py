@@ -163,8 +163,8 @@ def test_a_person_reads_what_became_of_the_library(data: Path, library: Path) ->
         "Neither here nor there; Too long" in shown
     )
     assert "my.bib:6: not a valid BibTeX entry" in shown
-    assert f"Akin to 1: {DEMO[7]['title']}" in shown
-    assert f"Unlike 0: {DEMO[50]['title']}" in shown
+    assert f"Similar to seed 1: {DEMO[7]['title']}" in shown
+    assert f"Unlike negative 0: {DEMO[50]['title']}" in shown
     assert "← " in shown
     titles = run("recommend", "--data", data, DEMO[5]["title"], "--limit", "3", "--output", "titles")
     assert 3 == len(titles.splitlines())

@@ -324,6 +324,12 @@ def test_what_does_not_fit_is_named_in_the_same_words_by_the_service(
     assert said.removeprefix("The query ").rstrip(".") in str(answered.value)
 
 
+def test_a_search_from_nothing_is_refused_without_repeating_the_query(collection: Collection) -> None:
+    """The message about the query as a whole names it once."""
+    with pytest.raises(InputError, match=r"^The query cannot be used: give either paper_id, or title"):
+        collection.search()
+
+
 def test_tuples_ranges_and_arrays_are_lists(collection: Collection, client: akin.Client) -> None:
     """Tuples, ranges, arrays and numpy numbers are accepted in both, wherever lists and numbers are."""
     numbers: Any = np.arange(2)

@@ -428,7 +428,7 @@ def test_the_command_compares_and_swaps(tmp_path: Path, monkeypatch: pytest.Monk
     again = ("reindex", "--data", data, "--encoder", folder, "--device", "cpu", "--sample", "3")
     shown = run(*again, "--compare-only")
     assert "000001" == current_generation(Path(data))
-    for said in ("hashing", "30 papers are prepared", "first 10 in common", "3 papers asked", "MiB", "ms"):
+    for said in ("hashing", "30 papers are prepared", "first 10 in common", "of 3 papers", "MiB", "ms"):
         assert said in shown
     assert "run[v2]" in shown
     shown = run(*again)

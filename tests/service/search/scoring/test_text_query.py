@@ -277,7 +277,7 @@ def test_the_command_line_asks_the_same(client: TestClient, hashed_data: Path) -
     answer = search(client, query={"text": CLAIM}, limit=3)
     assert answer["results"] == printed["results"]
     assert answer["query"] == printed["query"]
-    assert f"Akin to: {CLAIM}" in " ".join(CliRunner().invoke(app, command).output.split())
+    assert f"Similar to: {CLAIM}" in " ".join(CliRunner().invoke(app, command).output.split())
 
 
 @pytest.mark.parametrize(
