@@ -19,7 +19,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from akin.cli.consoles import stderr
 from akin.cli.options import Device, MaybeData
-from akin.cli.serving.serve import listen
+from akin.cli.serving.serve import accept, listen
 from akin.client.async_client import AsyncClient
 from akin.client.base_client import DEFAULT_URL
 from models.errors import AkinError, InputError
@@ -65,6 +65,7 @@ async def _serve(
         else:
             # No state between calls; only on this machine, because there is no check of a key.
             tools = server.streamable_http_app(stateless_http=True, json_response=True)
+            accept(listener)
             stderr.print(f"Tools at http://127.0.0.1:{listener.getsockname()[1]}/mcp (stop with Ctrl-C)")
             await uvicorn.Server(uvicorn.Config(tools)).serve(sockets=[listener])
 

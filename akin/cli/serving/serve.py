@@ -1,6 +1,7 @@
 """``akin serve`` and ``akin demo``: the HTTP service, run until it is stopped."""
 
 import asyncio
+import errno
 import gc
 import shlex
 import shutil
@@ -8,8 +9,8 @@ import signal
 import socket
 import sys
 import time
-from collections.abc import Callable, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from importlib import resources
 from pathlib import Path
 from types import FrameType
@@ -109,7 +110,7 @@ def _serve_on(listener: socket.socket, settings: Settings, console: Console, *, 
     n_papers = len(engine.snapshot)
 
     def announce() -> None:
-        console.print(f"Serving {counted(n_papers, 'paper')} on http://{host}:{port} (stop with Ctrl-C)")
+        console.print(f"Serving {counted(n_papers, 'paper')} on http://{at(host, port)} (stop with Ctrl-C)")
         for note in notes:
             console.print(note, soft_wrap=True)
 
@@ -125,6 +126,7 @@ def _serve_on(listener: socket.socket, settings: Settings, console: Console, *, 
         server_header=False,
         timeout_graceful_shutdown=settings.deadline_ms // 1000 + MIN_GRACE_S,
     )
+    accept(listener)
     server = _GracefulServer(config, app, announce=announce, drain_s=settings.drain_ms / 1000)
     with suppress(KeyboardInterrupt):  # the way to stop it; requests in flight are finished then
         server.run(sockets=[listener])
@@ -159,20 +161,50 @@ def _keys_note(settings: Settings) -> str:
 
 
 def listen(host: str, port: int) -> socket.socket:
-    """Return a socket bound to the address; raises InputError if it cannot be bound."""
+    """Return a socket bound to the address; raises InputError if it cannot be, or if another process has it.
+
+    It accepts no connections yet, so that balancers turn to other services while this one loads.
+    """
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     # With IPPROTO_TCP given, asyncio sets TCP_NODELAY; without it, an answer over a kept-alive connection
     # would wait 40 ms for an acknowledgement.
     listener = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
+    with _port_errors(listener, host, port):
+        try:
+            # With SO_REUSEADDR, two processes that load at the same time would both bind the port.
+            listener.bind((host, port))
+        except OSError as error:
+            if error.errno != errno.EADDRINUSE:
+                raise
+            # Old connections of a process that ended may be all that holds it.
+            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            listener.bind((host, port))
+    return listener
+
+
+def accept(listener: socket.socket) -> None:
+    """Accept connections; raises InputError if another process does so by now. uvloop would say nothing."""
+    with _port_errors(listener, *listener.getsockname()[:2]):
+        listener.listen()
+    # Connections inherit it: those that linger do not keep the port from the next process.
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+
+
+@contextmanager
+def _port_errors(listener: socket.socket, host: str, port: int) -> Iterator[None]:
     try:
-        listener.bind((host, port))
+        yield
     except OSError as error:
         listener.close()
+        at_fault = "--port" if error.errno in {errno.EADDRINUSE, errno.EACCES} else "--host"
         raise InputError(
-            f"Cannot listen on {host}:{port} ({error.strerror}); choose another --port"
+            f"Cannot listen on {at(host, port)} ({error.strerror}); choose another {at_fault}"
         ) from error
-    return listener
+
+
+def at(host: str, port: int) -> str:
+    """Return host and port as in an address."""
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
 def serve(

@@ -17,8 +17,9 @@ from shutil import copytree
 import pytest
 
 from akin.cli.serving import serve
-from akin.cli.serving.serve import listen
+from akin.cli.serving.serve import accept, at, listen
 from indexer.files.data_folder import CATALOG_FILE
+from models.errors import InputError
 from service.access.api_keys import Keys, Scope
 from service.settings import Settings
 from tests.support.builds import ROOT
@@ -211,3 +212,28 @@ def test_answers_are_sent_at_once() -> None:
         return option
 
     assert 0 != asyncio.run(option_of_a_connection())
+
+
+def test_a_port_belongs_to_the_first_process_while_it_loads_and_to_the_next_after_it() -> None:
+    """A second process is refused before the first accepts connections; lingering ones refuse none."""
+    first = listen("127.0.0.1", 0)
+    _, port = first.getsockname()
+    with pytest.raises(InputError, match="choose another --port"):
+        listen("127.0.0.1", port)
+    accept(first)
+    with pytest.raises(InputError, match="choose another --port"):
+        listen("127.0.0.1", port)
+    with socket.create_connection(("127.0.0.1", port)):
+        first.accept()[0].close()  # whoever closes first keeps the port busy for a minute
+    first.close()
+    with listen("127.0.0.1", port) as second, listen("127.0.0.1", port) as third:
+        accept(second)
+        with pytest.raises(InputError, match="choose another --port"):
+            accept(third)
+
+
+def test_an_address_of_another_machine_is_an_error_of_the_host() -> None:
+    """Only a port in use is answered with advice about the port; IPv6 addresses stand in brackets."""
+    with pytest.raises(InputError, match=r"192\.0\.2\.1:80.*choose another --host"):
+        listen("192.0.2.1", 8080)
+    assert ("[::1]:80", "127.0.0.1:80") == (at("::1", 80), at("127.0.0.1", 80))
