@@ -27,15 +27,21 @@ def of_search(answer: SearchAnswer, *, whole: bool) -> str:
     return _joined(lines, _ranked(answer.results), answer.detail, answer.warnings)
 
 
-def of_recommendations(answer: RecommendationsAnswer) -> str:
-    """Format the seeds that counted and those that could not, then the papers with matching sentences."""
-    lines = [
-        f"{'Unlike' if seed.negative else 'Seed'}: {_named(seed.title, seed.id)}" for seed in answer.seeds
-    ]
+def of_recommendations(
+    answer: RecommendationsAnswer, positive: Sequence[str], negative: Sequence[str]
+) -> str:
+    """Format the seeds that counted and those that could not, then the papers with matching sentences.
+
+    ``positive`` and ``negative`` are the given names and texts.
+    """
+    lines = []
+    for seed in answer.seeds:
+        own = _sentence((negative if seed.negative else positive)[seed.seed])
+        named = _named(seed.title, seed.id) if seed.title or seed.id else own
+        lines.append(f"{'Unlike' if seed.negative else 'Seed'}: {named}")
     for lost in answer.unresolved:
-        meant = "; ".join(_named(each.title, each.id) for each in lost.did_you_mean)
-        of = "negative" if lost.negative else "positive"
-        lines.append(f"Left out: {of} number {lost.seed}: {lost.detail} {meant}".rstrip())
+        of, own = ("negative", negative) if lost.negative else ("positive", positive)
+        lines.append(f"Left out: {of} number {lost.seed}, {_sentence(own[lost.seed])}: {lost.why}")
     return _joined(lines, _ranked(answer.results), answer.detail, answer.warnings)
 
 

@@ -143,7 +143,8 @@ class Tools:
             words=words,
             limit=limit,
         )
-        return formatting.of_recommendations(await _answered(self._client.recommend(**params)))
+        answer = await _answered(self._client.recommend(**params))
+        return formatting.of_recommendations(answer, [*positive, *(texts or ())], negative or ())
 
     async def find_sentences(
         self,

@@ -201,7 +201,7 @@ def test_the_other_tools(address: str) -> None:
         address, "recommend", positive=[PAPER, "demo:p03-m08", "nobody"], negative=["demo:p01-m07"]
     )
     assert "Unlike: " in text
-    assert "Left out: positive number 2: No paper of this collection has this title, DOI or id" in text
+    assert "Left out: positive number 2, “nobody”: No paper of this collection has this title, DOI" in text
     assert 5 == len(found_ids(text))
     text = answer_of(address, "find_sentences", text="We release our code.", by="function", limit=2)
     assert 2 == len(re.findall(r"^   sentence \d+ \(\w+\) of .* \| id \S+ \| distance \d", text, re.M))
@@ -272,8 +272,12 @@ def test_remedies_that_a_model_can_follow(address: str) -> None:
     wrong = answer_of(address, "search_papers", failed=True, paper_id=PAPER, text="floods")
     assert "/docs" not in wrong
     lost = answer_of(address, "recommend", positive=["nobody"])
-    assert "Left out: positive number 0: " in lost
+    assert "Left out: positive number 0, “nobody”: " in lost
     assert "unresolved" not in lost
+    near = answer_of(address, "recommend", positive=["demo:p03-m77"], texts=["Floods rise.", "It rains."])
+    assert "did_you_mean" not in near
+    assert "“demo:p03-m77”: No paper of this collection has this title, DOI or id; did you mean '" in near
+    assert "\nSeed: “It rains.”\n" in near
 
 
 @pytest.mark.parametrize("arguments", [[], ["--url", "http://127.0.0.1:9", "--data", "x"]])

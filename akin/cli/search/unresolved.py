@@ -20,12 +20,7 @@ _MAX_SHOWN = 80  # characters of a given name
 
 def lost_line(lost: Unresolved, given: str = "") -> str:
     """Return why a seed cannot be used, and the papers that it may mean."""
-    start = f"{given[:_MAX_SHOWN]!r}: " if given else ""
-    if not lost.did_you_mean:
-        return f"{start}{lost.detail}"
-    meant = ", ".join(f"{near.id!r} ({near.title})" for near in lost.did_you_mean)
-    why, _, _ = lost.detail.partition("; did_you_mean")  # a field of JSON
-    return f"{start}{why}; did you mean {meant}?"
+    return f"{given[:_MAX_SHOWN]!r}: {lost.why}" if given else lost.why
 
 
 def left_out(answer_lost: Sequence[Unresolved], request: Mapping[str, Any]) -> list[str]:

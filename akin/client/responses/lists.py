@@ -93,9 +93,8 @@ class Listed(Generic[_Item]):
     def __repr__(self) -> str:
         total: int | None = getattr(self, "total", None)
         of_all = "" if total is None else f" of {total:,}"
-        return in_lines(
-            f"<{type(self).__name__}: {len(self):,}{of_all}>", [item.line for item in self._items]
-        )
+        head = f"<{type(self).__name__}: {len(self):,}{of_all}>"
+        return in_lines(head, [item.line for item in self._items], notes_of(self))
 
     def _rows(self) -> Iterator[dict[str, Any]]:
         return (item.row() for item in self._items)
@@ -160,7 +159,9 @@ class Results(ListedPapers[_PaperItem]):
         seeds = getattr(self, "seeds", ())
         return cards_of(
             self._items,
-            title=query.title or query.sentences[0].text if query else "; ".join(_titles(seeds)) or "a query",
+            title=(query.title or query.sentences[0].text)
+            if query
+            else getattr(self, "name", "; ".join(_titles(seeds)) or "a query"),
             total=getattr(self, "total", None),
             n_chosen=len(query.selected) if query else 1,
             seeds=seeds,
@@ -174,16 +175,20 @@ def _titles(seeds: "Sequence[Seed]") -> Iterator[str]:
 
 
 def notes_of(answer: object) -> list[str]:
-    """Return the remarks on an answer: why it is empty, and its warnings."""
+    """Return the remarks on an answer: why it is empty, what was left out of the query, and its warnings."""
     detail = getattr(answer, "detail", None)
-    return [*([detail] if detail else []), *(each.message for each in getattr(answer, "warnings", ()))]
+    lost = [each.line() for each in getattr(answer, "unresolved", ())]
+    if len(lost) > _SHOWN:
+        lost[_SHOWN:] = [f"Left out: {len(lost) - _SHOWN:,} more"]
+    warned = (each.message for each in getattr(answer, "warnings", ()))
+    return [*([detail] if detail else []), *lost, *warned]
 
 
-def in_lines(head: str, lines: Sequence[Callable[[], str]]) -> str:
-    """Return ``head`` and the first numbered lines below it, and how many more there are."""
+def in_lines(head: str, lines: Sequence[Callable[[], str]], notes: Sequence[str]) -> str:
+    """Return ``head`` and the first numbered lines below it, how many more there are, and the ``notes``."""
     shown = [f"{place:>3}. {line()}" for place, line in enumerate(lines[:_SHOWN], 1)]
     more = len(lines) - len(shown)
-    return "\n".join([head, *shown, *([f"     ... and {more:,} more"] if more else [])])
+    return "\n".join([head, *shown, *([f"     ... and {more:,} more"] if more else []), *notes])
 
 
 def named(paper_id: str | None, title: str) -> str:

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from akin.client.responses.lists import Described, Faceted, Listed, in_lines, named, titled
+from akin.client.responses.lists import Described, Faceted, Listed, in_lines, named, notes_of, titled
 from akin.client.responses.papers import AnswerWarning, PaperSummary
 from akin.client.responses.ranked import Alignment, Omitted, Words
 from models.counts import counted
@@ -214,7 +214,7 @@ class LostPapers(Described):
 
     def line(self) -> str:
         """Return the profile and the number of papers on one line."""
-        return f"{self.profile}: {counted(len(self.papers), 'paper')}"
+        return f"Left out: {counted(len(self.papers), 'paper')} of {self.profile}, not in the collection"
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -240,4 +240,4 @@ class MatchAnswer(Listed[MatchedSubmission]):
 
     def __repr__(self) -> str:
         head = f"<{type(self).__name__}: {counted(len(self.submissions), 'submission')}>"
-        return in_lines(head, [each.line for each in self.submissions])
+        return in_lines(head, [each.line for each in self], notes_of(self))

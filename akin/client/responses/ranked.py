@@ -220,8 +220,8 @@ class Suggestion:
     title: str
 
 
-@dataclass(frozen=True, slots=True)
-class Unresolved:
+@dataclass(frozen=True, slots=True, repr=False)
+class Unresolved(Described):
     """A seed, or negative, that could not be used, and why."""
 
     seed: int
@@ -229,6 +229,19 @@ class Unresolved:
     reason: str
     detail: str
     did_you_mean: tuple[Suggestion, ...]
+
+    @property
+    def why(self) -> str:
+        """Why it cannot be used, and the papers that it may mean."""
+        if not self.did_you_mean:
+            return self.detail
+        meant = ", ".join(f"{near.id!r} ({near.title})" for near in self.did_you_mean)
+        why, _, _ = self.detail.partition("; did_you_mean")  # a field of JSON
+        return f"{why}; did you mean {meant}?"
+
+    def line(self) -> str:
+        """Return which seed was left out, and why, on one line."""
+        return f"Left out: {'negative' if self.negative else 'seed'} {self.seed}: {self.why}"
 
 
 @dataclass(frozen=True, slots=True, repr=False)

@@ -6,6 +6,7 @@ import shutil
 from collections.abc import Iterator
 from dataclasses import fields, is_dataclass, replace
 from datetime import UTC, datetime
+from html import unescape
 from pathlib import Path
 from typing import Any
 
@@ -652,11 +653,38 @@ def test_all_that_is_in_an_answer_is_short_in_an_interpreter(collection: Collect
         Profile("ada", (START,) * 200, (), None),
     ]
     shown = [repr(each) for answer in answers for each in values_in(answer)]
-    assert not [each for each in shown if max(map(len, each.splitlines())) > 160 or each.count("\n") > 11]
+    lines = [line for each in shown for line in each.splitlines() if not line.startswith("Left out: ")]
+    assert not [line for line in lines if len(line) > 160]
+    assert not [each for each in shown if each.count("\n") > 11]
     query, *_ = values_in(answers[0].query)
     assert "<Query Floods Floods" in repr(query)
     assert "(3 of 4 sentences)>" in repr(query)
     assert "<Seed not " in repr(answers[1].seeds[-1])
+
+
+def test_what_was_left_out_and_why_nothing_was_found_is_shown(collection: Collection) -> None:
+    """Interpreters and notebooks show seeds that were left out, lost papers of profiles, and reasons."""
+    near = DEMO[0]["title"][:-1]
+    liked = collection.recommend([START, near, "nobody"], limit=2)
+    left_out = [
+        "Left out: seed 1: ",
+        "Left out: seed 2: No paper of this collection has this title, DOI or id.",
+    ]
+    assert left_out[1] == repr(liked).splitlines()[-1]
+    for shown in (repr(liked), unescape(liked._repr_html_() or "")):
+        assert [] == [each for each in left_out if each not in shown]
+        assert f"{DEMO[0]['id']!r} ({DEMO[0]['title']})" in shown
+        assert "did_you_mean" not in shown
+    lost = collection.recommend([f"nobody{number}" for number in range(30)])
+    assert "Left out: 20 more" == repr(lost).splitlines()[-1]
+    matched = collection.match([START], {"ada": [DEMO[2]["id"], "lost"]})
+    assert "Left out: 1 paper of ada, not in the collection" == repr(matched).splitlines()[-1]
+    for empty in (
+        collection.list_papers(venues=["Natur"]),
+        collection.search(START, filters={"year_from": 2100}),
+    ):
+        assert empty.detail
+        assert [empty.detail] == repr(empty).splitlines()[1:]
 
 
 def test_comparisons_and_matches_are_tables_of_sentences_and_profiles(collection: Collection) -> None:

@@ -56,6 +56,7 @@ def test_a_query_is_kept_and_its_news_are_listed_once(address: str) -> None:
         news = client.new_papers(saved.id)
         assert (["w/1"], 2) == ([each.paper.id for each in news.results], news.added)
         assert "Whales sing." in [text for text, _ in news.results[0].matching()]
+        assert "1 paper similar to “songs”" in (news._repr_html_() or "")
         feed = client.open_feed(saved.id)
         assert feed.startswith(f"{address}/v1/feeds/")
         assert "<title>Whales</title>" in httpx.get(feed).text
