@@ -155,7 +155,8 @@ class AsyncClient:
 
     async def papers(self, names: PaperLike | Iterable[PaperLike]) -> tuple[Paper | None, ...]:
         """As ``Client.papers``."""
-        return (await self._send(requests.papers(names))).papers
+        given = ids_of(names)
+        return (await self._send(requests.papers(given))).papers if given else ()
 
     async def list_papers(self, **params: Unpack[ListRequest]) -> PaperList:
         """As ``Client.list_papers``."""

@@ -184,7 +184,8 @@ class Client(Resources):
 
         A name that no paper has gives ``None``.
         """
-        return self._send(requests.papers(names)).papers
+        given = ids_of(names)
+        return self._send(requests.papers(given)).papers if given else ()
 
     def list_papers(
         self,

@@ -178,7 +178,12 @@ def options(url: Any, key: Any, timeout_s: Any) -> dict[str, Any]:
         raise InputError(f"key must be the text of an API key, or None, not {type(key).__name__}.")
     if timeout_s is not None and (not is_number(timeout_s) or not timeout_s > 0):
         raise InputError(f"timeout_s must be a number of seconds above 0, not {timeout_s!r}.")
-    if key is not None and not (key.isascii() and key.isprintable()):
-        raise InputError("The API key holds characters that no key has; copy it again, whole.")
+    if key is not None and not (key.isascii() and key.isprintable() and key.split() == [key]):
+        said = (
+            "holds characters that no key has; copy it again, whole"
+            if key
+            else "is empty; give one, or none at all"
+        )
+        raise InputError(f"The API key {said}.")
     headers = {"Accept": "application/json", **({} if key is None else {"Authorization": f"Bearer {key}"})}
     return {"base_url": url, "headers": headers, "timeout": timeout_s}

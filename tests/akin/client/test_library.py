@@ -123,7 +123,9 @@ def timeless(answer: Any) -> Any:
     return {name: each for name, each in given.items() if name not in {"took_ms", "next_cursor"}}
 
 
-def test_a_collection_answers_as_its_service_does(collection: Collection, client: akin.Client) -> None:
+def test_a_collection_answers_as_its_service_does(
+    collection: Collection, client: akin.Client, address: str
+) -> None:
     """Collection and client give the same answer to every request that both support."""
     seeds: list[Any] = [{"paper_id": START, "facet": "method"}, "demo:p99", {"abstract": DRAFT}]
     for source in (collection, client):
@@ -149,7 +151,14 @@ def test_a_collection_answers_as_its_service_does(collection: Collection, client
         assert timeless(theirs) == timeless(ours)
     assert client.papers([START, "nobody"]) == collection.papers([START, "nobody"])
     assert client.paper(START) == collection.paper(START)
+    assert () == collection.papers([]) == client.papers([]) == anyio.run(no_papers, address)
     assert client.count_papers(has_facets=["method"]) == collection.count_papers(has_facets=["method"])
+
+
+async def no_papers(address: str) -> object:
+    """Return what an asynchronous client answers for no names."""
+    async with akin.AsyncClient(address) as client:
+        return await client.papers(name for name in ())
 
 
 def test_lists_go_on_behind_a_page(collection: Collection, client: akin.Client) -> None:

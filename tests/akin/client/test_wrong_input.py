@@ -179,13 +179,13 @@ def test_arguments_of_retries() -> None:
             Retries(**keywords)
 
 
-@pytest.mark.parametrize("key", ["ключ", "a\nb"])
+@pytest.mark.parametrize("key", ["ключ", "a\nb", "abc ", "a b", ""])
 def test_a_key_that_cannot_be_sent(key: str) -> None:
     """A key that no header can hold is refused at construction, and not shown."""
     for kind in (akin.Client, akin.AsyncClient):
         with pytest.raises(InputError, match="API key") as refused:
             kind("http://127.0.0.1:9", key=key)
-        assert key not in str(refused.value)
+        assert not key or key not in str(refused.value)
 
 
 def test_an_answer_that_cannot_be_read() -> None:
