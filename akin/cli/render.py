@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from typing import Final, Protocol
 
+from rich.cells import cell_len, set_cell_size
 from rich.console import Console, ConsoleOptions, Group, RenderResult
 from rich.text import Text
 
@@ -125,9 +126,9 @@ def notes(warnings: Sequence[Warned]) -> list[Text]:
 
 
 def _cut(title: str, *, beside: int) -> str:
-    """Cut a title with an ellipsis if it does not fit into a line with ``beside`` other characters."""
+    """Cut a title with an ellipsis if it does not fit into a line with ``beside`` other columns."""
     room = max(_MIN_TITLE_CHARS, stdout.width - beside)
-    return title if len(title) <= room else f"{title[: room - 1].rstrip()}…"
+    return title if cell_len(title) <= room else f"{set_cell_size(title, room - 1).rstrip()}…"
 
 
 def _query(query: Query) -> Text:

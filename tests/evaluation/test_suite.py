@@ -6,7 +6,9 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
 
+from akin.cli.app import app
 from evaluation.report.tables import TextTable, comparison_table, figure_tables
 from evaluation.statistics.bootstrap import Difference
 from evaluation.statistics.summary import ALL, Comparison, Figures, Row, SystemComparison
@@ -252,6 +254,8 @@ def test_the_command_measures_and_fills_pages(tmp_path: Path) -> None:
     bm25 = next(r for r in section.figures.rows if (r.system, r.measure, r.facet) == ("bm25", "MAP", ALL))
     page = (tmp_path / "page.md").read_text(encoding="utf-8")
     assert f"{bm25.value:.1f} [{bm25.low:.1f}, {bm25.high:.1f}] |" in page
+    words = [*map(str, ("evaluate", "suite", tmp_path, "--json", file, *given, "--format", "json"))]
+    assert ["demo"] == list(json.loads(CliRunner().invoke(app, words).stdout))
 
 
 @pytest.mark.parametrize(

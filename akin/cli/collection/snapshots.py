@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Sequence
+from datetime import datetime
 from typing import Annotated, Any
 
 import orjson
@@ -127,7 +128,11 @@ def _as_json(name: str, manifest: Manifest | SnapshotError, served: str) -> dict
 
 def _generation_table(found: Sequence[tuple[str, Manifest | SnapshotError]], served: str) -> Table:
     """Render generations, oldest first, or that one cannot be read; the served one is marked."""
-    table = Table("", "generation", "created (UTC)", "papers", "vectors", "encoder", "segments")
+    table = Table(box=None, padding=(0, 2, 0, 0))  # so narrow that 80 columns hold all of it
+    for name in ("", "generation", "created (UTC)", "papers", "vectors"):
+        table.add_column(name, no_wrap=True)
+    for name in ("encoder", "segments"):
+        table.add_column(name, overflow="fold", min_width=8)
     for name, manifest in found:
         mark, style = ("→", "bold") if name == served else ("", "")
         if isinstance(manifest, SnapshotError):
@@ -136,7 +141,7 @@ def _generation_table(found: Sequence[tuple[str, Manifest | SnapshotError]], ser
         table.add_row(
             mark,
             name,
-            manifest.created,
+            f"{datetime.fromisoformat(manifest.created):%Y-%m-%d %H:%M}",
             f"{manifest.n_papers:,}",
             f"{manifest.n_rows:,}",
             manifest.encoder.name,

@@ -20,7 +20,16 @@ from akin.cli.evaluation.scores import (
     seed_table,
     verdicts,
 )
-from akin.cli.evaluation.tables import FigureFormat, Format, Json, show, write_files, write_json
+from akin.cli.evaluation.tables import (
+    FigureFormat,
+    Format,
+    Json,
+    as_json,
+    print_json,
+    show,
+    write_files,
+    write_json,
+)
 from akin.cli.options import Device, chosen_precision, refuse_options
 from akin.cli.progress import create_parent_folders, show_progress
 from evaluation.collection import DESCRIPTIONS, SETS
@@ -259,9 +268,10 @@ def suite(
             elsewhere={"demo": _DEMO},
             on_part=lambda name: stderr.print(f"{name}:"),
         )
-    sections = read_sections(json_file)
-    for name in ran.measured:
-        figures = sections[name].figures
+    measured = {name: read_sections(json_file)[name].figures for name in ran.measured}
+    if form is FigureFormat.JSON:
+        print_json({name: as_json(each.rows, each.compared, each.notes) for name, each in measured.items()})
+    for figures in measured.values() if form is not FigureFormat.JSON else ():
         tables = Group(row_tables(figures.rows), *note_lines(figures.notes))
         show(tables, figures.rows, figures.compared, form=form, notes=figures.notes)
     for name, reason in ran.left.items():

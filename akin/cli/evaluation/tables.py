@@ -51,12 +51,7 @@ def show(
         stdout.print(tables)
         return
     if form is FigureFormat.JSON:
-        figures = {
-            "rows": [asdict(row) for row in rows],
-            "comparisons": [asdict(each) for each in compared],
-            "notes": list(notes),
-        }
-        stdout.print(orjson.dumps(figures, option=orjson.OPT_INDENT_2).decode(), soft_wrap=True)
+        print_json(as_json(rows, compared, notes))
         return
     from evaluation.report.tables import FORMATS, LEGEND, comparison_table, figure_tables
 
@@ -65,6 +60,22 @@ def show(
     remarks = [f"{comment}{LEGEND}"] * bool(compared) + [f"{comment}Note: {note}" for note in notes]
     text = "\n\n".join([*(FORMATS[form](table) for table in written), *remarks])
     stdout.print(text, soft_wrap=True)
+
+
+def as_json(
+    rows: Sequence["Row"], compared: Sequence["SystemComparison"], notes: Sequence[str]
+) -> dict[str, Any]:
+    """Return figures as an object of JSON."""
+    return {
+        "rows": [asdict(row) for row in rows],
+        "comparisons": [asdict(each) for each in compared],
+        "notes": list(notes),
+    }
+
+
+def print_json(figures: dict[str, Any]) -> None:
+    """Print an object of JSON."""
+    stdout.print(orjson.dumps(figures, option=orjson.OPT_INDENT_2).decode(), soft_wrap=True)
 
 
 def write_json(path: Path | None, rows: Sequence[dict[str, Any]]) -> None:

@@ -185,6 +185,8 @@ def test_snapshots_are_listed_verified_and_rolled_back(tmp_path: Path, hashed_da
     shutil.copytree(hashed_data, data)
     build_quietly(DEMO_CORPUS, data, load_encoder("hashing"), limit=5, replace=True)
     assert re.search(r"→\W+000002", run("snapshot", "list", "--data", data))
+    narrow = run("snapshot", "list", "--data", data, width=80)
+    assert 2 == len(re.findall(r"00000\d +20\d\d-\d\d-\d\d \d\d:\d\d  .*  hashing  *exact", narrow))
     assert "all identical to the manifest" in run("snapshot", "verify", "--data", data)
     assert "000001" in run("snapshot", "rollback", "--data", data)
     assert re.search(r"→\W+000001", run("snapshot", "list", "--data", data))

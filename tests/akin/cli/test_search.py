@@ -20,8 +20,9 @@ from typer.testing import CliRunner
 from akin.cli.app import app
 from akin.cli.options import Output
 from akin.cli.output import format_answer
+from akin.cli.render import title_line
 from akin.cli.search.query import read_query
-from akin.client.responses.papers import Paper, PaperList
+from akin.client.responses.papers import Paper, PaperList, PaperSummary
 from indexer.files.data_folder import CATALOG_FILE
 from models.encoder import Encoder
 from service.access.api_keys import Keys, Scope
@@ -257,6 +258,13 @@ def test_lines_are_as_wide_as_a_terminal_and_no_narrower_elsewhere(data: Path) -
     assert 1 == len(shown)
     assert 60 >= len(shown[0])
     assert re.fullmatch(r" 1\. A title that is much .*…  long", shown[0].rstrip())
+
+
+def test_a_title_of_wide_characters_is_cut_by_its_columns(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A line has as many columns as the terminal, although some characters take two."""
+    monkeypatch.setenv("COLUMNS", "60")
+    paper = PaperSummary("p", "洪水预测" * 12, 2020, None, (), None, None)
+    assert 59 <= title_line(paper).cell_len <= 60
 
 
 @pytest.mark.parametrize(
