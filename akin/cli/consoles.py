@@ -1,8 +1,11 @@
 """The consoles that commands print to; lines in a file or pipe may have any width."""
 
+import sys
 from typing import Final
 
 from rich.console import Console, ConsoleDimensions
+
+from models.errors import InputError
 
 _AS_WIDE_AS_IT_IS: Final = 10_000  # columns
 
@@ -23,6 +26,13 @@ class _AsWideAsNeeded(Console):
         if self.is_terminal or self._environ.get("COLUMNS"):
             return size
         return ConsoleDimensions(_AS_WIDE_AS_IT_IS, size.height)
+
+
+def read_input() -> bytes:
+    """Return what standard input holds; raises InputError if the program was started without any."""
+    if sys.stdin is None:
+        raise InputError("Standard input is closed; give a file instead of `-`.")
+    return sys.stdin.buffer.read()
 
 
 stdout: Final = _AsWideAsNeeded()

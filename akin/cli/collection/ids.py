@@ -1,9 +1,9 @@
 """Reading of files of paper ids, one id per line."""
 
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+from akin.cli.consoles import read_input
 from indexer.corpus.library.names import name_of, reference_of
 from indexer.files.durable import storage_errors
 from models.errors import InputError
@@ -13,7 +13,7 @@ def read_ids(path: Path) -> list[str]:
     """Return the ids of a file, or of standard input for ``-``, in order; raises InputError, StorageError."""
     try:
         with storage_errors(path):
-            content = sys.stdin.buffer.read() if str(path) == "-" else path.read_bytes()
+            content = read_input() if str(path) == "-" else path.read_bytes()
         lines = content.decode("utf-8-sig").splitlines()
     except UnicodeDecodeError as error:
         raise InputError(f"{path}: not UTF-8 text (byte {error.start}); expected one id per line.") from error

@@ -37,6 +37,8 @@ def analyze(
     as_json: Annotated[bool, typer.Option("--json", help="Print the JSON response of /v1/analyze.")] = False,
 ) -> None:
     """Show the facet of each sentence of an abstract. No index is needed."""
+    if not source.strip():
+        raise InputError("The name of the file is empty: name one, or give - for standard input.")
     paper = seed_of(read_query(paper_id="", sources=(source,))).paper
     if paper is None:
         raise InputError("Name a file with a title and an abstract, or - for standard input.")

@@ -14,8 +14,9 @@ from akin.cli.output import as_json as json_line
 from akin.cli.output import print_data
 from akin.cli.render import Hanging, notes
 from akin.cli.search.query import is_file, open_client, read_query
-from akin.cli.search.unresolved import naming_lost
+from akin.cli.search.unresolved import expect_no_lost_file, naming_lost
 from akin.client.responses.matches import ComparedPapers, Side
+from models.errors import InputError
 
 _MAX_FACETS = 6  # the most pairs of facets shown
 
@@ -34,6 +35,8 @@ def compare(
     A file contains a title, an empty line and an abstract, or one JSON paper. Searches the collection in
     --data, or sends a request to the running service at --url, which is faster.
     """
+    if a == b == "-":
+        raise InputError("Only one of the two papers can be `-`: standard input is read once.")
     first, second = _paper(a), _paper(b)
     with open_client(url, data, key=key, device=device) as collection, naming_lost(collection, first, second):
         compared = collection.compare(first, second)
@@ -44,7 +47,11 @@ def compare(
 
 
 def _paper(given: str) -> Any:
+    if not given.strip():
+        raise InputError("A paper to compare is empty: give its id, DOI or title, a file, or `-`.")
     in_file = given == "-" or is_file(given)
+    if not in_file:
+        expect_no_lost_file(given)
     return read_query(paper_id="" if in_file else given, sources=(given,) if in_file else ())
 
 

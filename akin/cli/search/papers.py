@@ -69,13 +69,13 @@ def papers(
     """
     filters = cast(ListFilters, filters_of(year_from, year_to, author, venue, field, has_facet))
     first, form = (page - 1) * limit, form_of(Output(output), as_json)
-    if title is not None and not title.strip():
-        raise InputError("--title is empty: give a title, or most of it.")
+    if title is not None:
+        _expect_title(title, limit, alone=not (filters or n_only or first))
+    if n_only and (first or form is not Output.TEXT):
+        raise InputError("--count prints a number alone; it cannot be combined with --page or an --output.")
     with open_client(url, data, key=key, device=device) as collection:
         if title:
-            if filters or n_only or first:
-                raise InputError("--title cannot be combined with filters, --count or --page.")
-            _by_title(collection, title, limit=min(limit, _AT_ONCE), form=form)
+            _by_title(collection, title, limit=limit, form=form)
             return
         if n_only:
             found = collection.list_papers(limit=1, **filters)
@@ -98,6 +98,16 @@ def papers(
     if form is Output.TEXT:
         shown = f"{first + 1:,} to {first + len(found.papers):,} of " if found.papers else ""
         stdout.print(f"{shown}{counted(found.total, 'paper')}, generation {found.generation}")
+
+
+def _expect_title(title: str, limit: int, *, alone: bool) -> None:
+    """Raise InputError for a title that cannot be searched for, or not ``alone``."""
+    if not title.strip():
+        raise InputError("--title is empty: give a title, or most of it.")
+    if not alone:
+        raise InputError("--title cannot be combined with filters, --count or --page.")
+    if limit > _AT_ONCE:
+        raise InputError(f"With --title, --limit is at most {_AT_ONCE}.")
 
 
 def _listed(collection: "Client | Collection", filters: ListFilters, *, first: int, limit: int) -> PaperList:

@@ -2,7 +2,6 @@
 
 import os
 import re
-import sys
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -10,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
 
 import orjson
 
+from akin.cli.consoles import read_input
 from akin.client.params import RecommendationsRequest, SearchRequest
 from akin.client.responses.ranked import RecommendationsAnswer, SearchAnswer
 from indexer.files.durable import storage_errors
@@ -143,7 +143,7 @@ def _read(source: str) -> str:
     path = Path(source)
     try:
         with storage_errors(path):
-            text = sys.stdin.buffer.read() if source == "-" else path.read_bytes()
+            text = read_input() if source == "-" else path.read_bytes()
         return text.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise InputError(f"{source}: not UTF-8 text (byte {error.start}); convert it first") from error

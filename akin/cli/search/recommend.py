@@ -97,6 +97,11 @@ def recommend(
     Results never include the seeds. Searches the collection in --data, or the running service at --url.
     """
     form = form_of(output, as_json)
+    for each in papers or ():
+        if not is_file(each):
+            expect_no_lost_file(each)
+    if negative_weight is not None and not unlike:
+        raise InputError("--negative-weight is the weight of --unlike; give --unlike PAPER as well.")
     with open_client(url, data, key=key, device=device) as collection:
         n_named = len(papers or ()) + len(text or ()) + bool(seeds)
         negatives = _all(*_parted(unlike), collection, most=MAX_SEEDS - n_named)

@@ -56,6 +56,8 @@ def watch(
     """
     if forget and not names:
         raise InputError("Name the saved queries that --forget should delete.")
+    if forget and (seen or weak or as_json):
+        raise InputError("--forget shows nothing; it cannot be combined with --seen, --weak or --json.")
     with open_client(url, data, key=key, device=device) as collection:
         wanted = _wanted(collection.saved_queries(), names or ())
         if forget:

@@ -5,6 +5,7 @@ import json
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from typer.testing import CliRunner
@@ -143,8 +144,40 @@ def test_a_lost_seed_is_named_with_what_was_meant(data: Path) -> None:
 @pytest.mark.parametrize("mistyped", ["mine.bib", "mine.jsonl.gz", "./mine", "../mine", "/absent/mine"])
 def test_a_mistyped_file_is_no_title(data: Path, mistyped: str) -> None:
     """A mistyped path of a library is an error, and is not looked up as a title."""
-    shown = run("recommend", DEMO[0]["id"], "--unlike", mistyped, "--data", data, status=1)
-    assert f"{mistyped}: no such file" in flat(shown)
+    for command in (
+        ("recommend", DEMO[0]["id"], "--unlike", mistyped),
+        ("recommend", mistyped),
+        ("compare", DEMO[0]["id"], mistyped),
+    ):
+        assert f"{mistyped}: no such file" in flat(run(*command, "--data", data, status=1))
+
+
+@pytest.mark.parametrize(
+    ("command", "said"),
+    [
+        (("compare", "-", "-"), "Only one of the two papers can be `-`"),
+        (("compare", "", DEMO[0]["id"]), "A paper to compare is empty"),
+        (("recommend", DEMO[0]["id"], "--negative-weight", "0.5"), "give --unlike PAPER as well"),
+    ],
+)
+def test_what_cannot_count_is_refused(data: Path, command: tuple[str, ...], said: str) -> None:
+    """Papers that cannot be read, and a weight of nothing, are errors."""
+    assert said in flat(run(*command, "--data", data, stdin="Floods rise.", status=1))
+
+
+def test_an_empty_name_of_a_file_to_analyze() -> None:
+    """The error names no option that the command does not have."""
+    assert "The name of the file is empty" in run("analyze", "", status=1)
+
+
+@pytest.mark.parametrize("command", [("search", "-"), ("analyze", "-"), ("delete", "--from-file", "-")])
+def test_a_closed_standard_input_is_an_error(
+    data: Path, monkeypatch: pytest.MonkeyPatch, command: tuple[str, ...]
+) -> None:
+    """A program that is started without standard input says so if it should read it."""
+    monkeypatch.setattr("akin.cli.consoles.sys", SimpleNamespace(stdin=None))
+    where = () if command[0] == "analyze" else ("--data", data)
+    assert "Standard input is closed" in run(*command, *where, status=1)
 
 
 @pytest.mark.parametrize(

@@ -91,6 +91,9 @@ def test_a_name_that_no_paper_has_is_reported(
     [
         (("--title", "x", "--count"), "--title cannot be combined"),
         (("--title", "x", "--year-from", "2020"), "--title cannot be combined"),
+        (("--title", "x", "--limit", "101"), "--limit is at most 100"),
+        (("--count", "--page", "3"), "--count prints a number alone"),
+        (("--count", "--output", "csv"), "--count prints a number alone"),
         (("--title", "x", "--output", "csv"), "text, titles or json, not csv"),
         (("--title", "?!"), "no letter"),
         (("--field", ""), "fields"),

@@ -43,6 +43,8 @@ def test_a_search_is_saved_and_watched(data: Path, address: str) -> None:
     assert "whales: nothing new since" in run("watch", "whales", "--data", data)
     assert "there are: 'graphs', 'whales'" in run("watch", "nope", "--data", data, status=1)
     assert "Name the saved queries" in run("watch", "--forget", "--data", data, status=1)
+    refused = run("watch", "whales", "--forget", "--seen", "--data", data, status=1)
+    assert "--forget shows nothing; it cannot be combined with --seen" in flat(refused)
     assert "Deleted 'whales'." in run("watch", "whales", "--forget", "--data", data)
     assert "whales" not in run("watch", "--data", data)
 
