@@ -24,6 +24,9 @@ def main() -> None:
             from akin.cli.app import app  # noqa: PLC0415
     except MissingPackageError as error:
         sys.exit(f"error: {error}")
+    except KeyboardInterrupt:
+        sys.stderr.write("Interrupted.\n")
+        sys.exit(130)
     app()
 
 

@@ -156,7 +156,7 @@ PANELS: Final = {
     "Train and measure": Panel(_TRAINING, _load_training),
 }
 # Commands that resume after an interruption, and say so; a subcommand sets RESUMES in its context's meta.
-RESUMED: Final = frozenset({"index", "reindex", "purge", "compact", "backup", "upgrade", "match"})
+RESUMED: Final = frozenset({"index", "reindex", "purge", "compact", "backup", "upgrade", "match", "demo"})
 RESUMES: Final = "akin.resumes"
 COMMANDS: Final = {**_SEARCH, **_COLLECTION, **_SERVING, **_TRAINING}
 

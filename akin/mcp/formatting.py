@@ -40,8 +40,8 @@ def of_recommendations(
         named = _named(seed.title, seed.id) if seed.title or seed.id else own
         lines.append(f"{'Unlike' if seed.negative else 'Seed'}: {named}")
     for lost in answer.unresolved:
-        of, own = ("negative", negative) if lost.negative else ("positive", positive)
-        lines.append(f"Left out: {of} number {lost.seed}, {_sentence(own[lost.seed])}: {lost.why}")
+        of, among = ("negative", negative) if lost.negative else ("positive", positive)
+        lines.append(f"Left out: {of} number {lost.seed}, {_sentence(among[lost.seed])}: {lost.why}")
     return _joined(lines, _ranked(answer.results), answer.detail, answer.warnings)
 
 

@@ -124,7 +124,7 @@ def index(
     Every sentence is embedded. A paper replaces the one with the same id. A running service picks up the
     changes. If the command is interrupted, run it again to resume.
     """
-    if first and _is_begun(data):
+    if first and is_begun(data):
         note = "the collection exists, so nothing was indexed; leave out --first to add papers"
         stdout.print(f"{data}: {note}.", soft_wrap=True)
         return
@@ -178,7 +178,8 @@ def index(
     if report.unmerged:
         stderr.print(f"Segments were not merged: {report.unmerged}.", style="yellow", soft_wrap=True)
     stdout.print(_build_summary(report))
-    stdout.print(f"Serve it with: akin serve --data {data}", soft_wrap=True)
+    if not first:  # otherwise it is served next
+        stdout.print(f"Serve it with: akin serve --data {data}", soft_wrap=True)
 
 
 def _beside_cluster(device: str) -> str:
@@ -196,7 +197,7 @@ def _on_cluster(address: str, arguments: BuildArguments, device: str, per_gpu: i
     return EncodeOnCluster(address, load, device=device, per_gpu=per_gpu)
 
 
-def _is_begun(data: Path) -> bool:
+def is_begun(data: Path) -> bool:
     """Return whether a data folder has a published generation."""
     try:
         current_generation(data)

@@ -21,7 +21,7 @@ import uvicorn
 from fastapi import FastAPI
 from rich.console import Console
 
-from akin.cli.collection.index import index
+from akin.cli.collection.index import index, is_begun
 from akin.cli.consoles import stdout
 from akin.cli.options import Data, device_name
 from akin.cli.serving.http_protocol import BoundedProtocol, allow_connections
@@ -238,7 +238,8 @@ DemoData = Annotated[Path, typer.Option("--data", help="The data folder.", file_
 def demo(data: DemoData = Path(".demo"), port: Port = 8000) -> None:
     """Index the demo corpus (invented papers) if it is not indexed yet, then serve it."""
     with resources.as_file(resources.files("akin") / "demo" / "papers.jsonl") as corpus:
-        index([corpus], data, first=True)
+        if not is_begun(data):
+            index([corpus], data, first=True)
     settings = settings_of(data=data, port=port, keyless=Keyless.WRITE)
     serve_until_stopped(settings.model_copy(update={"catalog_url": None}), stdout, hint=_demo_hint(data))
 

@@ -146,7 +146,7 @@ class PapersAccepted:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class FoundTitle(Summarized):
-    """A paper by its title; ``similarity`` is 1 for the same words, at least 0.6."""
+    """A paper by its title; ``similarity`` is 1 for the same words, 0 for no shared letter."""
 
     similarity: float
 

@@ -30,6 +30,28 @@ def shown(*arguments: str, **variables: str) -> str:
     return subprocess.run(command, capture_output=True, text=True, env=given, check=True).stdout
 
 
+INTERRUPTED = """
+import sys
+
+class Finder:
+    def find_spec(self, name, *_):
+        if name == "akin.cli.app":
+            raise KeyboardInterrupt
+
+sys.meta_path.insert(0, Finder())
+from akin.__main__ import main
+main()
+"""
+
+
+def test_ctrl_c_while_the_program_loads_is_no_traceback() -> None:
+    """An interruption before the command line is imported ends as those after it."""
+    ended = subprocess.run(
+        [sys.executable, "-c", INTERRUPTED], capture_output=True, text=True, cwd=ROOT, check=False
+    )
+    assert (130, "Interrupted.\n") == (ended.returncode, ended.stderr)
+
+
 def test_without_a_command_it_shows_what_people_do() -> None:
     """`akin` without a command shows five examples, and each is a valid command line."""
     assert f"{FIRST}\n" == run()

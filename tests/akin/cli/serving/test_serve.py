@@ -100,6 +100,17 @@ def test_the_demo_keeps_to_its_folder(monkeypatch: pytest.MonkeyPatch, tmp_path:
 
 
 @pytest.mark.system
+def test_a_demo_that_is_indexed_is_served_without_a_word_about_indexing(
+    monkeypatch: pytest.MonkeyPatch, hashed_data: Path
+) -> None:
+    """The second `akin demo` indexes nothing, and names no option that it does not have."""
+    monkeypatch.setattr(serve, "index", lambda *_, **__: pytest.fail("indexed again"))
+    served: list[Settings] = []
+    monkeypatch.setattr(serve, "serve_until_stopped", lambda settings, *_, **__: served.append(settings))
+    serve.demo(hashed_data)
+    assert [hashed_data] == [settings.data for settings in served]
+
+
 def test_a_revoked_key_is_refused_and_no_key_is_logged(service: Service, tmp_path: Path) -> None:
     """A key created while the service runs is required, and works until revoked; no log shows it."""
     connection = service.connect()
