@@ -7,10 +7,10 @@ from typing import Final, Protocol
 from markupsafe import Markup
 
 from models.counts import counted
-from models.types import Facet
 from service.api.schemas.base import PaperOut
 from service.api.schemas.search.recommendations import RecommendationOut
 from service.api.schemas.search.results import ResultOut
+from service.api.schemas.search.sentences import FoundSentenceOut
 from service.web.address.page_query import PageQuery
 from service.web.assets import FOLDER
 from service.web.render import rendered
@@ -35,30 +35,6 @@ class ShownSeed(Protocol):
     @property
     def title(self) -> str:
         """The title, "" if it has none."""
-
-
-class ShownSentence(Protocol):
-    """A sentence that was found."""
-
-    @property
-    def about(self) -> object:
-        """Its paper, with the fields of the HTTP interface."""
-
-    @property
-    def sentence(self) -> int:
-        """The number of the sentence in the paper."""
-
-    @property
-    def text(self) -> str:
-        """The sentence."""
-
-    @property
-    def facet(self) -> str | None:
-        """Its facet."""
-
-    @property
-    def distance(self) -> float:
-        """The distance from the query's sentence."""
 
 
 def cards_of(
@@ -94,9 +70,9 @@ def cards_of(
     )
 
 
-def cards_of_sentences(results: Sequence[ShownSentence], *, text: str, notes: Sequence[str]) -> str:
+def cards_of_sentences(results: Sequence[object], *, text: str, notes: Sequence[str]) -> str:
     """Return the first of the sentences that are similar to ``text``, with their papers, as HTML."""
-    shown = results[:_MAX_CARDS]
+    shown = [FoundSentenceOut.model_validate(each, from_attributes=True) for each in results[:_MAX_CARDS]]
     more = f", the first {len(shown)} shown" if len(shown) < len(results) else ""
     return rendered(
         "notebook.html",
@@ -107,10 +83,10 @@ def cards_of_sentences(results: Sequence[ShownSentence], *, text: str, notes: Se
     )
 
 
-def _sentence_card(rank: int, found: ShownSentence) -> dict[str, object]:
+def _sentence_card(rank: int, found: FoundSentenceOut) -> dict[str, object]:
     """Return the card of a sentence, with what the template reads of it."""
-    paper = PaperOut.model_validate(found.about)
-    facet = None if found.facet is None else Facet(found.facet)
+    paper = PaperOut(**found.paper.model_dump(), abstract="", sentences=(), fields=())
+    facet = found.facet
     return {
         "rank": rank,
         "id": paper.id,

@@ -1,7 +1,7 @@
 """Answers of comparisons and matches, and profiles."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 from akin.client.responses.lists import Described, Faceted, Listed, in_lines, named, notes_of, titled
@@ -111,19 +111,15 @@ class ComparedPapers(Listed[Side]):
         )
 
 
-@dataclass(frozen=True, slots=True, repr=False)
-class Profile(Described):
+@dataclass(frozen=True, slots=True)
+class Profile:
     """A saved set of papers; ``unresolved`` are names that no paper of the collection has."""
 
     name: str
-    papers: tuple[str, ...]
-    conflicts: tuple[str, ...]
+    papers: tuple[str, ...] = field(repr=False)
+    conflicts: tuple[str, ...] = field(repr=False)
     quota: int | None
     unresolved: tuple[str, ...] = ()
-
-    def line(self) -> str:
-        """Return the name and the number of papers on one line."""
-        return f"{self.name}: {counted(len(self.papers), 'paper')}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,20 +142,16 @@ class ProfileList:
         return len(self.profiles)
 
 
-@dataclass(frozen=True, slots=True, repr=False)
-class MatchReason(Described):
+@dataclass(frozen=True, slots=True)
+class MatchReason:
     """A paper of a profile; its distance from the submission is minus its ``score``."""
 
     paper: PaperSummary
     share: float
     score: float
-    alignments: tuple[Alignment, ...]
-    omitted: tuple[Omitted, ...]
-    words: Words
-
-    def line(self) -> str:
-        """Return the score, and the id, title and year of the paper, on one line."""
-        return f"{self.score:.3f}  {self.paper.line()}"
+    alignments: tuple[Alignment, ...] = field(repr=False)
+    omitted: tuple[Omitted, ...] = field(repr=False)
+    words: Words = field(repr=False)
 
 
 @dataclass(frozen=True, slots=True, repr=False)

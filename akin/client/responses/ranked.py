@@ -1,9 +1,9 @@
 """Answers of searches and recommendations: ranked papers with their explanation."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
-from akin.client.responses.lists import Described, Faceted, Results, named, titled
+from akin.client.responses.lists import Described, Faceted, Results, named
 from akin.client.responses.papers import AnswerWarning, FoundTitle, Paper, Sentence
 from models.counts import counted
 
@@ -47,17 +47,13 @@ class SharedWord:
     share: float
 
 
-@dataclass(frozen=True, slots=True, repr=False)
-class Words(Described):
+@dataclass(frozen=True, slots=True)
+class Words:
     """The distance of query and result by words, its weight, and the shared words that count most."""
 
     weight: float
     distance: float
-    terms: tuple[SharedWord, ...]
-
-    def line(self) -> str:
-        """Return the shared words that count most on one line."""
-        return titled(", ".join(each.term for each in self.terms) or "none shared", None)
+    terms: tuple[SharedWord, ...] = field(repr=False)
 
 
 @dataclass(frozen=True, slots=True)
