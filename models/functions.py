@@ -4,6 +4,7 @@ It follows Sugimoto and Aizawa (SDP 2022; semantics 4.4), but is a linear map of
 encoder, so it needs no extra forward pass; ``models.training.rhetoric.functions`` trains it.
 """
 
+import hashlib
 import json
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,12 +12,12 @@ from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 from jaxtyping import Float32
-from safetensors import SafetensorError, safe_open
-from safetensors.numpy import save
+from safetensors import SafetensorError
+from safetensors.numpy import load, save
 
-from models.checkpoints.checkpoints import SHIPPED_WEIGHTS, file_sha256
+from models.checkpoints.checkpoints import SHIPPED_WEIGHTS
 from models.errors import EncoderError, WeightsError
-from models.taggers.files import weights_files
+from models.taggers.files import content_of, metadata_of, name_of, weights_files
 from models.types import EncoderSpec
 
 KIND = "functions"
@@ -89,8 +90,8 @@ class TrainedFunctionEncoder:
             )
         self._head = _read_head(path)
         self.spec = FunctionSpec(
-            name=path.stem,
-            fingerprint=file_sha256(path),
+            name=name_of(path),
+            fingerprint=hashlib.sha256(content_of(path)).hexdigest(),
             encoder=encoder.fingerprint,
             layers=tuple(metadata["layers"]),
             dim=len(self._head.bias),
@@ -117,7 +118,7 @@ def load_function_encoder(encoder: EncoderSpec, *, weights: Path = SHIPPED_WEIGH
     It is searched in the encoder's own folder, then in ``weights``. Raises WeightsError if weights cannot be
     read.
     """
-    for path in weights_files(f"{KIND}-*.safetensors", encoder.name, weights):
+    for path in weights_files(f"{KIND}-*.safetensors*", encoder.name, weights):
         if read_metadata(path)["encoder"] == encoder.fingerprint:
             return TrainedFunctionEncoder(path, encoder)
     return None
@@ -137,9 +138,8 @@ def weights_content(head: Head, metadata: dict[str, Any]) -> bytes:
 def read_metadata(path: Path) -> dict[str, Any]:
     """Return the metadata of a weights file; raises WeightsError if it is not that of a function encoder."""
     try:
-        with safe_open(path, framework="numpy") as tensors:
-            metadata = json.loads((tensors.metadata() or {})[KIND])
-    except (OSError, SafetensorError, KeyError, ValueError) as error:
+        metadata = json.loads(metadata_of(path)[KIND])
+    except (OSError, EOFError, AttributeError, KeyError, ValueError) as error:
         raise _unusable(path, error) from error
     if not isinstance(metadata, dict) or not {"encoder", "encoder_name", "layers"} <= metadata.keys():
         raise _unusable(path, "it does not name the encoder whose layers it reads")
@@ -148,9 +148,9 @@ def read_metadata(path: Path) -> dict[str, Any]:
 
 def _read_head(path: Path) -> Head:
     try:
-        with safe_open(path, framework="numpy") as tensors:
-            weight, bias = (tensors.get_tensor(name).astype(np.float32) for name in ("weight", "bias"))
-    except (OSError, SafetensorError) as error:
+        tensors = load(content_of(path))
+        weight, bias = (tensors[name].astype(np.float32) for name in ("weight", "bias"))
+    except (OSError, EOFError, KeyError, SafetensorError) as error:
         raise _unusable(path, error) from error
     if (weight.ndim, bias.ndim) != (2, 1):
         raise _unusable(path, "its tensors are not a matrix and a vector")

@@ -1,5 +1,6 @@
 """The function encoder: its vectors, its weights file, and the encoder it belongs to."""
 
+import gzip
 import json
 from dataclasses import replace
 from pathlib import Path
@@ -61,6 +62,9 @@ def test_weights_come_back_from_their_file(tmp_path: Path) -> None:
     assert isinstance(read, FunctionEncoder)
     assert head().vectors(layers(9)) == pytest.approx(read.vectors(layers(9)), abs=2e-3)
     spec = read.spec
+    packed = tmp_path / "mine.safetensors.gz"
+    packed.write_bytes(gzip.compress((tmp_path / "mine.safetensors").read_bytes()))
+    assert spec == TrainedFunctionEncoder(packed, SPEC).spec
     assert ("mine", SPEC.fingerprint, (1, 3), 3) == (spec.name, spec.encoder, spec.layers, spec.dim)
     assert 0 == read_metadata(tmp_path / "mine.safetensors")["seed"]
 
@@ -113,5 +117,5 @@ def test_the_default_encoder_has_one(minilm: Encoder) -> None:
     found = load_function_encoder(minilm.spec)
     assert found is not None
     assert ("functions-minilm", 128) == (found.spec.name, found.spec.dim)
-    path = functions.SHIPPED_WEIGHTS / "functions-minilm.safetensors"
+    path = functions.SHIPPED_WEIGHTS / "functions-minilm.safetensors.gz"
     assert path.stat().st_size < 1_500_000
