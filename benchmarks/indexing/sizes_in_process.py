@@ -79,7 +79,7 @@ def queried(data: Path) -> Figures:
     engine, watch = open_engine(Settings(data=data)), Stopwatch()
     engine.warm_up()
     snapshot = engine.snapshot
-    own = snapshot.of_segments(snapshot.live)[0]
+    own = snapshot.kept(0)
     drawn = np.random.default_rng(0).choice(own, _WARM_UP + _QUERIES)
     queries = [SearchQuery((Seed(snapshot.paper(position).id),), limit=20) for position in drawn.tolist()]
     for query in queries[:_WARM_UP]:

@@ -9,8 +9,7 @@ import numpy as np
 from jaxtyping import Int64
 
 from indexer.catalog.catalog import Catalog
-from indexer.collection.publishing import move_segment, publish, publishing
-from indexer.encoding.encode_versions import PART_PAPERS, KnownVersions, encode_versions
+from indexer.collection.publishing import move_finished, publish, publishing
 from indexer.encoding.parts import EncodeHere, entry_in
 from indexer.files.data_folder import DataFolder
 from indexer.files.finished_folders import keep
@@ -66,16 +65,18 @@ class NewSegment:
         """Open the segment in its folder of unfinished work."""
         return Segment(self.folder, self.entry, unit=unit, device=device)
 
-    def versions(self) -> Iterator[tuple[str, str]]:
-        """Yield the id and content hash of each paper, also of hidden ones."""
-        segment = self.open()
-        yield from zip(
-            segment.column("id").to_pylist(), segment.column("content_hash").to_pylist(), strict=True
-        )
-
     def without(self, paper_ids: Collection[str]) -> "NewSegment":
         """Return the same segment with these papers hidden too; ids that it does not contain are ignored."""
         return replace(self, gone=np.union1d(self.gone, self.open().positions(paper_ids)))
+
+    def without_outdated(self, current: Mapping[str, str | None]) -> "NewSegment":
+        """Return the same segment with papers hidden that it has in another version than the ``current`` one.
+
+        Versions are content hashes by paper id, ``None`` of deleted papers; other papers are not looked at.
+        """
+        segment = self.open()
+        outdated = np.setdiff1d(segment.positions(current), segment.versions(current))
+        return replace(self, gone=np.union1d(self.gone, outdated))
 
 
 def prepare_segments(
@@ -126,7 +127,9 @@ def move_segments(
     data: Path, new: Sequence[NewSegment]
 ) -> list[tuple[SegmentEntry, Int64[np.ndarray, "..."]]]:
     """Move the segments that show a paper into place in ``data``; return each with its hidden positions."""
-    return [(move_segment(data, each.folder, each.entry), each.gone) for each in new if not each.shows_none]
+    shown = [each for each in new if not each.shows_none]
+    entries = move_finished(data, [(each.folder, each.entry) for each in shown])
+    return [(entry, each.gone) for entry, each in zip(entries, shown, strict=True)]
 
 
 def publish_added(
@@ -146,14 +149,26 @@ def publish_added(
     """
     segments: list[tuple[SegmentEntry, Int64[np.ndarray, ...]]] = []
     if base is not None:
-        live = base.live.copy()
-        live[gone] = False
-        for each in new:
-            live[base.shared_with(each.open(), but=each.gone)] = False
-        places = zip(base.segments, base.of_segments(live), base.of_segments(~live), strict=True)
-        segments = [(segment.entry, others) for segment, own, others in places if len(own)]
+        replaced = [base.shared_with(each.open(), but=each.gone) for each in new]
+        places = zip(base.segments, _deleted_with(base, np.concatenate([gone, *replaced])), strict=True)
+        segments = [(segment.entry, own) for segment, own in places if len(own) < len(segment)]
     segments += move_segments(data, new)
     return publish(data, like, segments, keep=keep)
+
+
+def _deleted_with(
+    base: Snapshot, gone: Int64[np.ndarray, " n_gone"]
+) -> list[Int64[np.ndarray, " n_deleted"]]:
+    """Return ``base.deleted`` as if the papers at the positions ``gone``, in any order, were deleted too.
+
+    Only these papers and the deleted ones are looked at, however many others there are.
+    """
+    starts, in_order = np.cumsum([0, *map(len, base.segments)]), np.sort(gone)
+    own = np.split(in_order, np.searchsorted(in_order, starts[1:-1]))
+    return [
+        np.union1d(deleted, new - start)
+        for deleted, new, start in zip(base.deleted, own, starts, strict=False)
+    ]
 
 
 def publish_changes(
@@ -175,6 +190,8 @@ def publish_changes(
     served generation may show the newer version. Raises StorageError, SnapshotError, BuildLockedError;
     EncoderMismatchError if ``new`` is to be added to a generation made with other models than ``read``.
     """
+    # Most of this is read before the lock is taken, and only the changes of the last moment under it.
+    last, changed = catalog.last_change(), catalog.changed_since(seen)
     with publishing(data, read) as served:
         manifest = served.manifest
         if new and not manifest.is_made_like(read.manifest):
@@ -182,15 +199,12 @@ def publish_changes(
                 f"{data}: the collection was encoded again meanwhile. The papers are in the catalog, and "
                 "appear with the next publication."
             )
-        hidden = list(deleted)
-        if catalog.last_change() != seen:
-            own = {key: digest for each in new for key, digest in each.versions()}
-            now = catalog.current_hashes([*own, *deleted])
-            hidden = [key for key in (*own, *deleted) if key not in now]
-            changed = [key for key, digest in own.items() if now.get(key) != digest]
-            outdated = hidden if served is read else changed
-            new = [left for each in new if not (left := each.without(outdated)).shows_none]
-        gone = served.find_all(hidden)
+        if changed := changed | catalog.changed_since(last):
+            removed = {key: None for key, digest in changed.items() if digest is None}
+            deleted = {key for key in deleted if key not in changed} | removed.keys()
+            outdated = removed if served is read else changed
+            new = [left for each in new if not (left := each.without_outdated(outdated)).shows_none]
+        gone = served.find_all(deleted)
         if not new and not len(gone):
             return manifest
         if after is not None and after <= manifest.change:

@@ -186,12 +186,12 @@ def _mergeable_runs(snapshot: Snapshot, names: Collection[str], most_rows: int) 
 
     A merge reduces their number, splits a too large segment, drops deleted papers, or adds current words.
     """
-    alive, kept = snapshot.live_rows, snapshot.of_segments(snapshot.live)
+    alive = snapshot.live_rows
     numbers = [i for i, segment in enumerate(snapshot.segments) if segment.entry.name in names]
     for run in runs_that_fit(alive, numbers, most_rows):
         segment = snapshot.segments[run.start]
         is_too_large = sum(alive[run.start : run.stop]) > most_rows and len(segment) > _KEPT_PAPERS
-        has_deleted = len(kept[run.start]) < len(segment)
+        has_deleted = len(snapshot.deleted[run.start]) > 0
         if len(run) > 1 or is_too_large or has_deleted or not segment.has_current_words:
             yield run
 
@@ -224,7 +224,7 @@ def _merge(
 ) -> Manifest | None:
     """Publish a run of segments of ``base`` merged; return ``None``, unchanged, if others replaced them."""
     chosen = base.segments[run.start : run.stop]
-    taken = base.of_segments(base.live)[run.start : run.stop]
+    taken = [base.kept(number) for number in run]
     parts = [part for segment, own in zip(chosen, taken, strict=True) for part in kept_parts(segment, own)]
     written = prepare_segments(
         DataFolder(data).work(Work.MERGE),
@@ -237,7 +237,7 @@ def _merge(
     published = None
     with publishing(data, base) as now:
         first = _place(now, chosen)
-        deleted = None if first is None else _deleted_since(now, first, taken)
+        deleted = None if first is None else _deleted_since(base, run, taken, now=now, first=first)
         if first is not None and deleted is not None:
             served = served_by(now)
             served[first : first + len(chosen)] = move_segments(data, _without(written, deleted))
@@ -263,14 +263,18 @@ def _place(now: Snapshot, chosen: Sequence[Segment]) -> int | None:
 
 
 def _deleted_since(
-    now: Snapshot, first: int, taken: Sequence[Int64[np.ndarray, "..."]]
+    base: Snapshot, run: range, taken: Sequence[Int64[np.ndarray, "..."]], *, now: Snapshot, first: int
 ) -> Int64[np.ndarray, " n_deleted"] | None:
-    """Return which of the papers ``taken`` from segments ``first`` onwards are deleted, by new positions.
+    """Return which of the papers ``taken`` from a run of segments of ``base`` are deleted, by new positions.
 
-    ``None`` if these segments now show papers that were not taken, as after a rollback.
+    The segments are those from ``first`` onwards in ``now``. ``None`` if they now show papers that were not
+    taken, as after a rollback.
     """
-    alive = now.of_segments(now.live)[first : first + len(taken)]
-    if any(len(np.setdiff1d(own, was)) for own, was in zip(alive, taken, strict=True)):
-        return None
-    stays = [np.isin(was, own) for own, was in zip(alive, taken, strict=True)]
-    return np.flatnonzero(~np.concatenate(stays))
+    start, gone = 0, []
+    before, after = base.deleted[run.start : run.stop], now.deleted[first : first + len(run)]
+    for was, own, kept in zip(before, after, taken, strict=True):
+        if len(np.setdiff1d(was, own)):
+            return None
+        gone.append(start + np.searchsorted(kept, np.setdiff1d(own, was)))
+        start += len(kept)
+    return np.concatenate(gone)

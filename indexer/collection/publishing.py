@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from itertools import count
 from pathlib import Path
 from typing import Final
 
@@ -15,7 +16,7 @@ import numpy as np
 from jaxtyping import Int64
 
 from indexer.catalog.catalog import Catalog
-from indexer.files.data_folder import DataFolder, deleted_file, next_name
+from indexer.files.data_folder import DataFolder, deleted_file, name_of, next_name
 from indexer.files.durable import publish_folder, storage_errors, sync, write_array
 from indexer.files.finished_folders import NOTE
 from indexer.snapshot.folder import current_generation, pointed_generation, read_manifest, write_pointer
@@ -47,13 +48,24 @@ def publishing(data: Path, beside: Snapshot) -> Iterator[Snapshot]:
         yield served_snapshot(data, beside=beside) or beside
 
 
-def move_segment(data: Path, prepared: Path, entry: SegmentEntry) -> SegmentEntry:
-    """Move the segment in the folder ``prepared`` to the other segments, under the next name."""
-    name = next_name(DataFolder(data).segments)
-    _make_folder(DataFolder(data).segments)
-    (prepared / NOTE).unlink(missing_ok=True)
-    publish_folder(prepared, DataFolder(data).segment(name))
-    return replace(entry, name=name, n_deleted=0)
+def move_finished(data: Path, prepared: Sequence[tuple[Path, SegmentEntry]]) -> list[SegmentEntry]:
+    """Move segments to the others, under the next names; return their entries there.
+
+    The folders must be finished (``indexer/files/finished_folders.py``): their files were flushed before they
+    got their names. So only the folder of all segments is flushed, once, and others wait for the publishing
+    lock as long for many segments as for one.
+    """
+    if not prepared:
+        return []
+    folder, moved = DataFolder(data), []
+    _make_folder(folder.segments)
+    first = int(next_name(folder.segments))
+    for name, (finished, entry) in zip(map(name_of, count(first)), prepared, strict=False):
+        (finished / NOTE).unlink(missing_ok=True)
+        finished.rename(folder.segment(name))
+        moved.append(replace(entry, name=name, n_deleted=0))
+    sync(folder.segments)
+    return moved
 
 
 def publish(
@@ -93,8 +105,8 @@ def publish(
 
 def served_by(snapshot: Snapshot) -> list[tuple[SegmentEntry, Int64[np.ndarray, "..."]]]:
     """Return the segments of a generation, each with the positions of its deleted papers."""
-    deleted = snapshot.of_segments(~snapshot.live)
-    return [(segment.entry, gone) for segment, gone in zip(snapshot.segments, deleted, strict=True)]
+    own = zip(snapshot.segments, snapshot.deleted, strict=True)
+    return [(segment.entry, deleted) for segment, deleted in own]
 
 
 def _served(data: Path) -> str | None:

@@ -14,7 +14,7 @@ from indexer.catalog.catalog import Catalog
 from indexer.catalog.migrations import migrate
 from indexer.collection.changes import expect_own_catalog
 from indexer.collection.growth import NO_POSITIONS, NewSegment
-from indexer.collection.publishing import move_segment, publish, publishing, served_by
+from indexer.collection.publishing import move_finished, publish, publishing, served_by
 from indexer.encoding.parts import entry_in
 from indexer.files.data_folder import DataFolder, Work
 from indexer.files.durable import discard_folder, link_or_copy, storage_errors
@@ -96,10 +96,11 @@ def _swapped(
     data: Path, now: Snapshot, with_words: dict[str, NewSegment], catalog: Catalog, keep: int
 ) -> Manifest:
     """Publish a generation like ``now`` in which the segments ``with_words`` replace the old, by name."""
-    served = [
-        (move_segment(data, new.folder, new.entry) if (new := with_words.get(entry.name)) else entry, gone)
-        for entry, gone in served_by(now)
-    ]
+    before = served_by(now)
+    names = [entry.name for entry, _ in before if entry.name in with_words]
+    moved = move_finished(data, [(with_words[name].folder, with_words[name].entry) for name in names])
+    new = dict(zip(names, moved, strict=True))
+    served = [(new.get(entry.name, entry), gone) for entry, gone in before]
     return publish(data, replace(now.manifest, catalog=catalog.identity()), served, keep=keep)
 
 

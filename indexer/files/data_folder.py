@@ -218,4 +218,9 @@ def numbered(folder: Path) -> list[str]:
 def next_name(folder: Path) -> str:
     """Return the name of the next generation or segment in a folder: one above the highest number there."""
     names = numbered(folder)
-    return f"{int(names[-1]) + 1 if names else 1:06d}"
+    return name_of(int(names[-1]) + 1 if names else 1)
+
+
+def name_of(number: int) -> str:
+    """Return the name of the generation or segment with this number."""
+    return f"{number:06d}"

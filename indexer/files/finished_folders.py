@@ -1,7 +1,8 @@
 """Kept folders: finished work that outlives its process, each complete or missing.
 
 A folder is named by a digest of its inputs, so that other processes with the same inputs find it.
-``kept.json`` describes its content, with the SHA-256 of every file.
+``kept.json`` describes its content, with the SHA-256 of every file. All of it is flushed before the folder
+gets its name, so whoever moves the folder elsewhere only has to flush the new place.
 """
 
 import secrets

@@ -213,7 +213,7 @@ class Segment:
         hashes: np.ndarray = self._ids
         return hashes
 
-    def versions(self, wanted: Mapping[str, str]) -> Int64[np.ndarray, " n_found"]:
+    def versions(self, wanted: Mapping[str, str | None]) -> Int64[np.ndarray, " n_found"]:
         """Return the sorted positions of the ``wanted`` versions (content hashes by paper id) found here."""
         positions = np.sort(self.positions(wanted))
         found = self._columns.take(positions, ["id", "content_hash"])

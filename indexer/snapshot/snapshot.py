@@ -37,12 +37,13 @@ class Snapshot:
     ) -> None:
         self.manifest = manifest
         self.segments = tuple(segments)
+        self.deleted = tuple(deleted)  # of each segment: the sorted positions in it of its deleted papers
         self._n_rows_of_each = [int(segment.vectors.offsets[-1]) for segment in segments]
         # Where the papers and the rows of each segment begin, and where the last ones end.
         self._starts: Int64[np.ndarray, " n_segments_plus_1"] = np.cumsum([0, *map(len, segments)])
         self._row_starts: Int64[np.ndarray, " n_segments_plus_1"] = np.cumsum([0, *self._n_rows_of_each])
         self.live: Bool[np.ndarray, " n_positions"] = np.ones(self._starts[-1], dtype=bool)
-        for start, positions in zip(self._starts, deleted, strict=False):
+        for start, positions in zip(self._starts, self.deleted, strict=False):
             self.live[start + positions] = False
         self.live.flags.writeable = False
         self._n_papers = int(np.count_nonzero(self.live))
@@ -95,10 +96,9 @@ class Snapshot:
     @cached_property
     def live_rows(self) -> list[int]:
         """The number of rows of each segment that belong to papers that are not deleted."""
-        gone = self.of_segments(~self.live)
         lost = (
             own.vectors.offsets[places + 1] - own.vectors.offsets[places]
-            for own, places in zip(self.segments, gone, strict=True)
+            for own, places in zip(self.segments, self.deleted, strict=True)
         )
         return [own.entry.n_rows - int(rows.sum()) for own, rows in zip(self.segments, lost, strict=True)]
 
@@ -287,9 +287,9 @@ class Snapshot:
         allowed.flags.writeable = False
         return allowed
 
-    def of_segments(self, flags: Bool[np.ndarray, " n_positions"]) -> list[Int64[np.ndarray, "..."]]:
-        """Return, for each segment, the positions in it at which ``flags`` is true."""
-        return list(map(np.flatnonzero, self._by_segment(flags)))
+    def kept(self, number: int) -> Int64[np.ndarray, " n_kept"]:
+        """Return the positions, in the segment with this number, of its papers that are not deleted."""
+        return np.flatnonzero(self.live[self._starts[number] : self._starts[number + 1]])
 
     def _by_segment(self, flags: Bool[np.ndarray, " n_positions"]) -> list[Bool[np.ndarray, "..."]]:
         return np.split(flags, self._starts[1:-1])[: len(self.segments)]

@@ -80,7 +80,7 @@ class ShardedSnapshot(Snapshot):
     """
 
     def __init__(self, whole: Snapshot, shards: Shards) -> None:
-        super().__init__(whole.manifest, whole.segments, whole.of_segments(~whole.live))
+        super().__init__(whole.manifest, whole.segments, whole.deleted)
         self._whole = whole  # keeps the generation from being cleared away
         self.shards = shards
         generation = shards.serve(whole.manifest)

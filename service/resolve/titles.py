@@ -62,10 +62,10 @@ class Titles:
     @classmethod
     def of(cls, snapshot: Snapshot) -> "Titles":
         """Return the titles of a snapshot; a segment is read once, however many snapshots contain it."""
-        for segment in snapshot.segments:
-            if segment not in _READ:
-                _READ[segment] = SegmentTitles(segment.column("title"))
-        return cls([_READ[segment] for segment in snapshot.segments], snapshot.of_segments(snapshot.live))
+        for segment in (each for each in snapshot.segments if each not in _READ):
+            _READ[segment] = SegmentTitles(segment.column("title"))
+        live = [snapshot.kept(number) for number in range(len(snapshot.segments))]
+        return cls([_READ[segment] for segment in snapshot.segments], live)
 
     def find(self, title: str, *, limit: int) -> list[TitleMatch]:
         """Return papers by a title that may be misspelt or shortened, best first.

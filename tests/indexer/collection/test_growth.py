@@ -1,6 +1,7 @@
 """A collection that grows and shrinks answers as a new build would, and encodes nothing twice."""
 
 import shutil
+import tracemalloc
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -10,7 +11,7 @@ import numpy as np
 import pytest
 
 from indexer.catalog.catalog import Catalog, Change
-from indexer.collection import publishing
+from indexer.collection import changes, growth, publishing
 from indexer.collection.changes import (
     Deletion,
     PublishedState,
@@ -18,12 +19,15 @@ from indexer.collection.changes import (
     differing_papers,
     publish_pending,
 )
+from indexer.collection.growth import publish_added
 from indexer.collection.merging import compact, merge
 from indexer.collection.publishing import rollback
 from indexer.files.data_folder import CATALOG_FILE, KEEP, DataFolder
 from indexer.index.vector_index import build_index
 from indexer.snapshot.folder import current_generation, write_pointer
 from indexer.snapshot.opening import open_snapshot
+from indexer.snapshot.segment import Segment
+from indexer.snapshot.snapshot import Snapshot
 from models.encoder import Encoder, load_encoder
 from models.errors import (
     BuildLockedError,
@@ -708,3 +712,58 @@ def test_a_generation_that_is_superseded_meanwhile_is_not_lost(
     with Catalog.open(data / CATALOG_FILE) as catalog:
         done = rollback(data, "000001", catalog=catalog)
         assert (1, 60) == (done.n_removed, catalog.count())
+
+
+class Large(Segment):
+    """A segment that claims a million papers more than it has, without sentences."""
+
+    def __init__(self, segment: Segment) -> None:
+        self.entry = replace(segment.entry, n_papers=1_000_000)
+        self.vectors = segment.vectors
+
+
+def test_a_publication_looks_only_at_deleted_papers(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """To delete some of three million papers takes no memory for the others."""
+    base = open_snapshot(data)
+    deleted = [np.array([5, 7]), np.empty(0, dtype=np.int64), np.empty(0, dtype=np.int64)]
+    large = Snapshot(base.manifest, [Large(base.segments[0])] * 3, deleted)
+    shown: list[list[int]] = []
+    monkeypatch.setattr(
+        "indexer.collection.growth.publish",
+        lambda _, like, segments, **__: shown.extend(gone.tolist() for _, gone in segments) or like,
+    )
+    tracemalloc.start()
+    gone = np.array([2_000_009, 3, 7, 2_000_000])
+    publish_added(data, large, (), gone=gone, like=base.manifest, keep=KEEP)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert [[3, 5, 7], [], [0, 9]] == shown
+    assert peak < 1_000_000  # bytes
+
+
+@pytest.mark.parametrize("when", ["before", "while waiting"])
+def test_what_others_delete_while_a_paper_is_added_is_hidden(
+    data: Path, hashing: Encoder, monkeypatch: pytest.MonkeyPatch, when: str
+) -> None:
+    """A publication hides what others deleted while it wrote its segment, or waited for the lock."""
+    publish, lock = changes.publish_changes, growth.publishing
+    with Catalog.open(data / CATALOG_FILE) as catalog:
+
+        def deleted_first(*given: object, **named: object) -> object:
+            catalog.delete(["p3", "new"])
+            return publish(*given, **named)  # type: ignore[arg-type]  # passed on
+
+        def deleted_meanwhile(*given: Path) -> object:
+            catalog.delete(["p3", "new"])
+            return lock(*given)  # type: ignore[arg-type]  # passed on
+
+        with monkeypatch.context() as patched:
+            if when == "before":
+                patched.setattr(changes, "publish_changes", deleted_first)
+            else:
+                patched.setattr(growth, "publishing", deleted_meanwhile)
+            catalog.add([replace(paper_in(catalog, "p1"), id=key) for key in ("new", "other")])
+            publish_pending(data, hashing_annotator(), catalog, on_progress=quiet, keep=KEEP)
+    shown = open_snapshot(data)
+    assert [None, None] == [shown.find(key) for key in ("p3", "new")]
+    assert shown.find("other") is not None

@@ -1,9 +1,11 @@
 """The writer's lock is held only to swap generations: nothing is read, encoded or removed meanwhile."""
 
+import os
 import shutil
 import threading
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from itertools import count
 from pathlib import Path
 
 import pytest
@@ -11,6 +13,7 @@ import pytest
 from indexer.catalog.catalog import Catalog
 from indexer.collection import changes
 from indexer.collection.changes import delete_papers, publish_pending
+from indexer.collection.growth import Bounds
 from indexer.collection.merging import Tiers, compact, merge
 from indexer.collection.publishing import rollback
 from indexer.collection.purge import purge_papers
@@ -20,6 +23,7 @@ from indexer.encoding.arguments import BuildArguments
 from indexer.files.data_folder import CATALOG_FILE, KEEP, DataFolder
 from indexer.files.durable import writer_lock
 from indexer.snapshot import folder as snapshot_files
+from indexer.snapshot.folder import read_manifest
 from indexer.snapshot.opening import open_snapshot
 from models.encoder import Encoder
 from models.errors import BuildLockedError
@@ -71,8 +75,15 @@ def under_lock(data: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str
     watch(snapshot_files, "compare_file")
     watch(shutil, "rmtree")
     watch(Catalog, "restore")
+    watch(Catalog, "current_hashes")
     watch(changes, "differing_papers")
     return seen
+
+
+def replaced(data: Path, catalog: Catalog, n_papers: int = 8) -> None:
+    """Put a corpus in place of the collection, four papers in each segment."""
+    corpus = write_corpus(data.parent / "new.jsonl", many_papers(n_papers))
+    build_quietly(corpus, data, hashing_annotator().encoder, replace=True, bounds=Bounds(part=4, most_rows=1))
 
 
 def reindexed(data: Path, catalog: Catalog) -> None:
@@ -108,6 +119,10 @@ COMMANDS: dict[str, Command] = {
     "reindex": reindexed,
     "upgrade": lambda data, _: upgrade(data, data / CATALOG_FILE, keep=1),
 }
+# Without these, no new files would be served: a rollback serves old ones, and there are words already.
+WRITING: dict[str, Command] = {
+    name: command for name, command in COMMANDS.items() if name not in {"rollback", "upgrade"}
+} | {"replace": replaced}
 
 
 @pytest.mark.parametrize("name", COMMANDS)
@@ -118,3 +133,87 @@ def test_no_file_is_read_or_removed_while_others_wait(data: Path, name: str, und
         COMMANDS[name](data, catalog)
     assert [] == under_lock
     assert name in {"rollback", "upgrade"} or len(DataFolder(data).generations()) < before
+
+
+class Flushes:
+    """What was flushed to the device, and when in the order of all flushes and renames."""
+
+    def __init__(self, data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.under_lock = 0
+        self.unsafe: list[str] = []
+        self.n_swaps = 0
+        self._data = data
+        self._clock = count()
+        self._flushed: dict[int, tuple[int, int, int]] = {}  # by inode: when, size, time of modification
+        self._renamed: dict[Path, int] = {}  # by the folder that got the name
+        self._before = {path.name for path in DataFolder(data).segments.iterdir()}
+        fsync, rename, swap = os.fsync, os.rename, os.replace
+
+        def flush(descriptor: int) -> None:
+            fsync(descriptor)
+            stat = os.fstat(descriptor)
+            self._flushed[stat.st_ino] = (next(self._clock), stat.st_size, stat.st_mtime_ns)
+            try:
+                with writer_lock(data / "LOCK"):
+                    pass
+            except BuildLockedError:
+                self.under_lock += 1
+
+        def move(source: Path, target: Path) -> None:
+            rename(source, target)
+            self._renamed[Path(target).parent] = next(self._clock)
+
+        def point(source: Path, target: Path) -> None:
+            if Path(target) == DataFolder(data).current:
+                self.n_swaps += 1
+                self._compare(Path(source).read_text(encoding="utf-8").split()[-1])
+            swap(source, target)
+
+        monkeypatch.setattr("os.fsync", flush)
+        monkeypatch.setattr("os.rename", move)
+        monkeypatch.setattr("os.replace", point)
+
+    def _compare(self, generation: str) -> None:
+        """Note what a crash of the machine could lose of a generation that is about to be served."""
+        folder = DataFolder(self._data)
+        names = [entry.name for entry in read_manifest(self._data, generation).segments]
+        new = [folder.segment(name) for name in names if name not in self._before]
+        for place in [folder.snapshot(generation), *new]:
+            if self._flushed_at(place.parent) < self._renamed[place.parent]:
+                self.unsafe.append(f"the name of {place}")
+            self.unsafe += [str(path) for path in place.iterdir() if not self._is_flushed(path)]
+            if self._flushed_at(place) < 0:
+                self.unsafe.append(str(place))
+
+    def _flushed_at(self, folder: Path) -> int:
+        return self._flushed.get(folder.stat().st_ino, (-1, 0, 0))[0]
+
+    def _is_flushed(self, path: Path) -> bool:
+        stat = path.stat()
+        return self._flushed.get(stat.st_ino, ())[1:] == (stat.st_size, stat.st_mtime_ns)
+
+
+@pytest.mark.parametrize("name", WRITING)
+def test_what_is_served_survives_a_crash_of_the_machine(
+    data: Path, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Before CURRENT names a generation, its new files, their folders and their names are flushed."""
+    with Catalog.open(data / CATALOG_FILE) as catalog:
+        flushes = Flushes(data, monkeypatch)
+        WRITING[name](data, catalog)
+    assert flushes.n_swaps
+    assert [] == flushes.unsafe
+
+
+def test_many_segments_are_flushed_before_others_wait(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Under the lock, as much is flushed for twenty segments as for two."""
+    flushed = []
+    with Catalog.open(data / CATALOG_FILE) as catalog:
+        for n_papers in (8, 80):
+            with monkeypatch.context() as patched:
+                flushes = Flushes(data, patched)
+                patched.setattr("indexer.collection.build.merge", lambda *_, **__: None)
+                replaced(data, catalog, n_papers)
+            assert n_papers // 4 == len(open_snapshot(data).segments)
+            flushed.append(flushes.under_lock)
+    assert flushed[0] == flushed[1]

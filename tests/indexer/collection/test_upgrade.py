@@ -167,7 +167,7 @@ def test_words_of_older_rules_are_counted_again(
         before.setattr(upgrading, "RULES", "1")
         build_quietly(write_corpus(tmp_path / "c.jsonl", many_papers(5)), data, hashing)
         strip_words(data)
-        before.setattr(upgrading, "move_segment", stopped)
+        before.setattr(upgrading, "move_finished", stopped)
         with pytest.raises(KeyboardInterrupt):
             upgrade(data, data / CATALOG_FILE, keep=KEEP)
     for expected in (1, 0):
