@@ -23,11 +23,11 @@ from indexer.collection.staging import StagingReport, load_key, stage_corpora
 from indexer.encoding.arguments import BuildArguments, expect_made_like, new_manifest, note_begun
 from indexer.encoding.encode_versions import (
     EncodedVersions,
-    KnownVersions,
     cumulative_progress,
     encode_versions,
     none_encoded,
 )
+from indexer.encoding.known import KnownVersions
 from indexer.encoding.parts import Encode, EncodeHere
 from indexer.files.data_folder import KEEP, DataFolder, Work
 from indexer.files.durable import discard_folder, storage_errors
@@ -35,7 +35,7 @@ from indexer.files.progress_notes import read_note, write_note
 from indexer.index.vector_index import check_backend
 from indexer.snapshot.folder import current_generation, read_manifest
 from indexer.snapshot.manifest import Manifest
-from indexer.snapshot.opening import open_snapshot, readable_snapshot, served_snapshot
+from indexer.snapshot.opening import open_snapshot, served_snapshot
 from indexer.snapshot.removal import remove_generations
 from indexer.snapshot.snapshot import Snapshot
 from models.annotator import Annotator
@@ -166,7 +166,6 @@ class _Load:
 
     def publish_all(self, n_papers: int) -> None:
         """Encode and publish the staged papers, then merge the new segments."""
-        known = readable_snapshot(self.data)
         note = read_note(self.work / _PUBLISHED)  # of a run that was interrupted
         added = {*note["segments"]} if note.get("load") == self.key else set()
         waiting: tuple[QuarantinedPaper, ...] = ()
@@ -177,7 +176,7 @@ class _Load:
                 self.catalog,
                 self.encode,
                 like=self.like,
-                known=KnownVersions(self.data, self.like, known, into=self.work),
+                known=KnownVersions(self.data, self.like, into=self.work),
                 on_done=tell,
                 at_once=self.bounds.part,
             )

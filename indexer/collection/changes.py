@@ -14,12 +14,8 @@ from indexer.catalog.catalog import Catalog
 from indexer.collection.growth import prepare_segments, publish_changes
 from indexer.collection.publishing import publishing
 from indexer.encoding.arguments import expect_models
-from indexer.encoding.encode_versions import (
-    EncodedVersions,
-    KnownVersions,
-    cumulative_progress,
-    encode_versions,
-)
+from indexer.encoding.encode_versions import EncodedVersions, cumulative_progress, encode_versions
+from indexer.encoding.known import KnownVersions
 from indexer.encoding.parts import EncodeHere
 from indexer.files.data_folder import LOCK_WAIT_S, DataFolder, Work
 from indexer.files.durable import discard_folder, storage_errors
@@ -111,7 +107,7 @@ def _encoded(
     """Return the versions with the hashes in ``differing``, encoded with the models of ``base``."""
     wanted = [(key, digest) for key, digest in differing.items() if digest is not None]
     like = base.manifest
-    known = KnownVersions(data, like, base, into=_work(data))
+    known = KnownVersions(data, like, into=_work(data), beside=base)
     tell = cumulative_progress(on_progress, len(wanted))
     encoded = encode_versions(wanted, catalog, EncodeHere(annotator), like=like, known=known, on_done=tell)
     # Parts with versions that have changed again since.

@@ -10,11 +10,12 @@ from jaxtyping import Int64
 
 from indexer.catalog.catalog import Catalog
 from indexer.collection.publishing import move_finished, publish, publishing
+from indexer.encoding.encode_versions import PART_PAPERS, encode_versions
+from indexer.encoding.known import KnownVersions
 from indexer.encoding.parts import EncodeHere, entry_in
 from indexer.files.data_folder import DataFolder
 from indexer.files.finished_folders import keep
 from indexer.snapshot.manifest import FORMAT_VERSION, Manifest, SegmentEntry
-from indexer.snapshot.opening import readable_snapshot
 from indexer.snapshot.segment import Segment
 from indexer.snapshot.segment_writer import SegmentPart, write_segment
 from indexer.snapshot.snapshot import Snapshot
@@ -257,6 +258,6 @@ def publish_whole(
                     segments = with_changes(newer, known)
                 like = replace(like, change=last if shows_all else 0, catalog=catalog.identity())
                 return publish_added(data, None, segments, like=like, keep=keep)
-        known = known or KnownVersions(data, like, readable_snapshot(data), into=into)
+        known = known or KnownVersions(data, like, into=into)
         segments, seen = with_changes(newer, known), last
         few *= 2  # so that the loop ends, however much others change

@@ -26,7 +26,8 @@ from indexer.collection.growth import (
     publish_whole,
 )
 from indexer.encoding.arguments import BuildArguments, new_manifest
-from indexer.encoding.encode_versions import KnownVersions, cumulative_progress, encode_versions, none_encoded
+from indexer.encoding.encode_versions import cumulative_progress, encode_versions, none_encoded
+from indexer.encoding.known import KnownVersions
 from indexer.encoding.parts import Encode, EncodeHere
 from indexer.files.data_folder import DataFolder, Work
 from indexer.files.durable import discard_folder, storage_errors
@@ -34,7 +35,6 @@ from indexer.files.finished_folders import kept
 from indexer.files.progress_notes import read_note, write_note
 from indexer.index.vector_index import check_backend
 from indexer.snapshot.manifest import Manifest, SegmentEntry
-from indexer.snapshot.opening import readable_snapshot
 from indexer.snapshot.segment import Segment
 from indexer.snapshot.snapshot import Snapshot
 from models.annotator import Annotator
@@ -129,7 +129,7 @@ def _encode_all(
 ) -> _PreparedSegments:
     """Encode the papers of the catalog; if one changes meanwhile, the outdated version is hidden later."""
     change, work = catalog.last_change(), _work(data)
-    known = KnownVersions(data, like, readable_snapshot(data), into=work)
+    known = KnownVersions(data, like, into=work)
     encoded = encode_versions(
         ((each.paper_id, each.content_hash) for each in catalog.current()),
         catalog,

@@ -16,7 +16,7 @@ from indexer.snapshot.folder import current_generation, read_manifest, verify
 from indexer.snapshot.manifest import REMEDY, Manifest, SegmentEntry
 from indexer.snapshot.segment import Segment
 from indexer.snapshot.snapshot import Snapshot
-from models.errors import AkinError, SnapshotCorruptError, SnapshotError
+from models.errors import AkinError, SnapshotCorruptError
 
 
 def open_snapshot(
@@ -87,14 +87,6 @@ def served_snapshot(data: Path, *, beside: Snapshot | None = None) -> Snapshot |
     if beside is not None and beside.generation == current_generation(data):
         return beside
     return open_snapshot(data, beside=beside, reread=False)
-
-
-def readable_snapshot(data: Path) -> Snapshot | None:
-    """Return the served snapshot, or ``None`` if nothing is served or it cannot be read."""
-    try:
-        return served_snapshot(data)
-    except SnapshotError:
-        return None
 
 
 def lease_generation(data: Path, generation: str) -> int | None:

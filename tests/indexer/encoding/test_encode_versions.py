@@ -9,18 +9,19 @@ import pytest
 from indexer.catalog.catalog import Catalog
 from indexer.collection.changes import delete_papers, publish_pending
 from indexer.collection.growth import Bounds, prepare_segments
+from indexer.collection.publishing import rollback
 from indexer.collection.reindex import prepare, publish_prepared
 from indexer.corpus.read import read_corpus
 from indexer.encoding.arguments import BuildArguments
 from indexer.encoding.parts import EncodeHere, Part
-from indexer.files.data_folder import CATALOG_FILE, KEEP
+from indexer.files.data_folder import CATALOG_FILE, KEEP, DataFolder
 from indexer.files.durable import discard_folder, writer_lock
 from indexer.snapshot.manifest import Manifest
 from indexer.snapshot.opening import open_snapshot
 from models.checksums import matches_checksum, sha256_of
 from models.encoder import Encoder
 from models.errors import StorageError
-from models.types import Paper, Sentence
+from models.types import EncodedPaper, Paper, Sentence
 from tests.support.annotators import annotated
 from tests.support.builds import Counting, Refusing, build_quietly, many_papers, quiet, write_corpus
 from tests.support.trials.damage import flip
@@ -63,6 +64,15 @@ def published_changes(data: Path, encoder: Encoder) -> Manifest:
         return publish_pending(data, annotator, catalog, on_progress=quiet, keep=KEEP).manifest
 
 
+def assert_encoded(data: Path, encoder: Encoder, *paper_ids: str) -> None:
+    """Assert that the served vectors of papers are those of an encoder."""
+    snapshot = open_snapshot(data)
+    for paper_id in paper_ids:
+        position = snapshot.position(paper_id)
+        (encoded,) = encoder.encode([snapshot.paper(position)])
+        np.testing.assert_allclose(encoded.sentences, snapshot.vectors(position), atol=1e-3)
+
+
 def add(data: Path, paper_id: str) -> None:
     """Add a paper through the catalog."""
     with Catalog.open(data / CATALOG_FILE) as catalog:
@@ -75,11 +85,7 @@ def test_a_service_encodes_nothing_that_a_dead_build_had(data: Path, hashing: En
     counting = Counting(hashing)
     assert 40 == published_changes(data, counting).n_papers
     assert 0 == counting.n_encoded
-    snapshot = open_snapshot(data)
-    for paper_id in ("p10", "p25", "p39"):
-        position = snapshot.position(paper_id)
-        (encoded,) = hashing.encode([snapshot.paper(position)])
-        np.testing.assert_allclose(encoded.sentences, snapshot.vectors(position), atol=1e-3)
+    assert_encoded(data, hashing, "p10", "p25", "p39")
     # If it stayed, every later change would search all of its parts.
     assert not (data / "building" / "corpus").exists()
     again = Counting(hashing)
@@ -117,11 +123,7 @@ def test_what_is_served_is_not_encoded_again(data: Path, hashing: Encoder) -> No
     assert (10, 0) == (published_changes(data, counting).n_papers, counting.n_encoded)
     report = build_quietly(data.parent / "c.jsonl", data, counting, replace=True, bounds=TENS)
     assert (30, 10, 40) == (counting.n_encoded, report.reused_papers, report.manifest.n_papers)
-    snapshot = open_snapshot(data)
-    for paper_id in ("p3", "p7", "p17"):
-        position = snapshot.position(paper_id)
-        (encoded,) = hashing.encode([snapshot.paper(position)])
-        np.testing.assert_allclose(encoded.sentences, snapshot.vectors(position), atol=1e-3)
+    assert_encoded(data, hashing, "p3", "p7", "p17")
 
 
 def test_one_paper_of_many_is_taken_from_its_segment(tmp_path: Path, hashing: Encoder) -> None:
@@ -168,7 +170,7 @@ def test_damaged_segments_are_not_taken_over(data: Path, hashing: Encoder) -> No
         publish_pending(data, annotated(counting), catalog, on_progress=quiet, keep=KEEP, base=base)
         assert 1 == counting.n_encoded
     build_quietly(data.parent / "c.jsonl", data, counting, replace=True, bounds=TENS)
-    assert 1 + 40 == counting.n_encoded
+    assert 1 + 39 == counting.n_encoded  # without the one that is in a new segment
     open_snapshot(data)
 
 
@@ -287,7 +289,7 @@ def test_a_command_that_ends_meanwhile_does_no_harm(
         discard_folder(file.parent)
         return found
 
-    monkeypatch.setattr("indexer.encoding.encode_versions.matches_checksum", removed_then)
+    monkeypatch.setattr("indexer.encoding.known.matches_checksum", removed_then)
     counting = Counting(hashing)
     assert (40, 30) == (published_changes(data, counting).n_papers, counting.n_encoded)
 
@@ -324,3 +326,78 @@ def test_parts_are_begun_before_others_are_done(tmp_path: Path, hashing: Encoder
     assert [*first, *turns, *(f"wait p{number}" for number in (20, 30, 40))] == ahead.done
     made, other = (open_snapshot(tmp_path / name) for name in ("ahead", "here"))
     assert [each.entry.files for each in made.segments] == [each.entry.files for each in other.segments]
+
+
+class Beside(Counting):
+    """An encoder that calls ``event`` before its first papers."""
+
+    def __init__(self, encoder: Encoder, event: Callable[[], object]) -> None:
+        super().__init__(encoder)
+        self._events = [event]
+
+    def encode(self, papers: Sequence[Paper], *, layers: Sequence[int] = ()) -> list[EncodedPaper]:
+        """Call the event, then encode the papers."""
+        if self._events:
+            self._events.pop()()
+        return super().encode(papers, layers=layers)
+
+
+@pytest.mark.parametrize("bounds", [Bounds(part=5, publish_every=5), Bounds(part=5, publish_every=0)])
+def test_what_others_publish_meanwhile_is_not_encoded_again(
+    data: Path, hashing: Encoder, bounds: Bounds
+) -> None:
+    """While a corpus is encoded, a service publishes papers of it that come later; they are reused."""
+    corpus, other = data.parent / "c.jsonl", Counting(hashing)
+    later = [paper for paper in read_corpus(corpus) if paper.id in {f"p{n}" for n in range(28, 38)}]
+
+    def publish_some() -> None:
+        with Catalog.open(data / CATALOG_FILE) as catalog:
+            catalog.add(later)
+        published_changes(data, other)
+
+    beside = Beside(hashing, publish_some)
+    report = build_quietly(corpus, data, beside, bounds=bounds)
+    assert (10, 20) == (other.n_encoded, beside.n_encoded)
+    assert (10, 40) == (report.reused_papers, report.manifest.n_papers)
+    assert len(DataFolder(data).generations()) <= KEEP + 1  # none is kept longer because it was read
+
+
+def test_what_a_rollback_undid_is_not_encoded_again(data: Path, hashing: Encoder) -> None:
+    """Papers that return after a rollback are taken from the generation that was rolled back."""
+    corpus = data.parent / "c.jsonl"
+    build_quietly(corpus, data, hashing, bounds=TENS)
+    with Catalog.open(data / CATALOG_FILE) as catalog:
+        rollback(data, catalog=catalog)
+    counting = Counting(hashing)
+    assert 10 == open_snapshot(data).manifest.n_papers
+    report = build_quietly(corpus, data, counting, bounds=TENS)
+    assert (0, 40) == (counting.n_encoded, report.manifest.n_papers)
+    assert_encoded(data, hashing, "p3", "p17", "p39")
+
+
+def test_a_damaged_segment_of_an_older_generation_is_not_taken_over(data: Path, hashing: Encoder) -> None:
+    """Papers that return after a rollback are encoded again if their segment is damaged by then."""
+    before = {*(data / "segments").iterdir()}
+    corpus = data.parent / "c.jsonl"
+    build_quietly(corpus, data, hashing, bounds=TENS)
+    with Catalog.open(data / CATALOG_FILE) as catalog:
+        rollback(data, to="000001", catalog=catalog)
+    for folder in {*(data / "segments").iterdir()} - before:
+        flip(folder / "vectors.npy")
+    counting = Counting(hashing)
+    report = build_quietly(corpus, data, counting, bounds=TENS)
+    assert (30, 40) == (counting.n_encoded, report.manifest.n_papers)
+    open_snapshot(data)
+
+
+def test_another_encoder_and_back_encodes_each_paper_once(data: Path, hashing: Encoder) -> None:
+    """A re-index to another number format, and one back, reuse the generation before."""
+    counting = Counting(hashing)
+    annotator = annotated(counting)
+    with Catalog.open(data / CATALOG_FILE) as catalog:
+        for dtype in ("float32", "float16"):
+            arguments = BuildArguments(encoder="hashing", device="cpu", dtype=dtype)
+            prepared = prepare(data, annotator, catalog, arguments=arguments, on_progress=quiet, bounds=TENS)
+            manifest = publish_prepared(data, prepared, annotator, catalog, keep=KEEP)
+    assert (10, 10, "float16") == (counting.n_encoded, manifest.n_papers, manifest.dtype)
+    assert_encoded(data, hashing, "p3", "p7")
