@@ -12,7 +12,7 @@ from indexer.catalog.catalog import Catalog
 from indexer.catalog.database import sqlite_file
 from indexer.catalog.sqlite import sqlite_connection
 from indexer.collection.changes import expect_own_catalog
-from indexer.files.data_folder import CATALOG_FILE, DataFolder
+from indexer.files.data_folder import DataFolder
 from indexer.files.durable import folder_lock, publish_folder, storage_errors
 from indexer.snapshot.folder import verify, write_pointer
 from indexer.snapshot.manifest import Manifest
@@ -21,13 +21,13 @@ from indexer.snapshot.snapshot import Snapshot
 from models.checksums import matches_checksum
 from models.errors import InputError, StorageError
 
+_INSIDE: Final = DataFolder(Path())
 _OF_A_BACKUP: Final = frozenset(
     {
-        "segments",
-        "snapshots",
-        "CURRENT",
-        "CURRENT.new",
-        *(CATALOG_FILE + end for end in ("", "-wal", "-shm", "-journal")),
+        _INSIDE.segments.name,
+        _INSIDE.snapshots.name,
+        *(_INSIDE.current.name + end for end in ("", ".new")),
+        *(_INSIDE.catalog.name + end for end in ("", "-wal", "-shm", "-journal")),
     }
 )
 
@@ -73,11 +73,11 @@ def _copied(
 ) -> Manifest:
     """Copy the snapshot and the catalog into ``unfinished``, then rename that to ``target``."""
     manifest = snapshot.manifest
-    segments = {DataFolder(Path()).segment(entry.name): entry.files for entry in manifest.segments}
+    segments = {_INSIDE.segment(entry.name): entry.files for entry in manifest.segments}
     for folder, files in segments.items():
         _copy(data / folder, unfinished / folder, files)
     _clear(unfinished, segments)
-    folder = DataFolder(Path()).snapshot(snapshot.generation)
+    folder = _INSIDE.snapshot(snapshot.generation)
     shutil.copytree(data / folder, unfinished / folder)
     manifest = verify(unfinished, snapshot.generation)
     file = sqlite_file(catalog)
@@ -103,11 +103,12 @@ def _copy(source: Path, target: Path, files: Mapping[str, str]) -> None:
 
 def _clear(unfinished: Path, segments: Iterable[Path]) -> None:
     """Remove everything that an earlier run copied, except the given segments."""
-    wanted = {unfinished / folder for folder in segments}
-    for child in [*unfinished.iterdir(), *(unfinished / "segments").glob("*")]:
+    of_all = DataFolder(unfinished).segments
+    kept = {of_all, *(unfinished / folder for folder in segments)}
+    for child in [*unfinished.iterdir(), *of_all.glob("*")]:
         if child.is_file():
             child.unlink()
-        elif child not in wanted and child.name != "segments":
+        elif child not in kept:
             shutil.rmtree(child)
 
 

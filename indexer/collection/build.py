@@ -43,7 +43,6 @@ from models.errors import BuildLockedError, SnapshotCorruptError, StorageError
 from models.types import ProgressFn, Unit
 
 _TIDYING_S: Final = 2.0  # the most that a service takes to remove the files of a killed build
-_PUBLISHED: Final = "published.json"  # the segments of a load that is published in portions
 _NO_MORE: Final = 2**31 - 1  # keys
 
 
@@ -166,7 +165,8 @@ class _Load:
 
     def publish_all(self, n_papers: int) -> None:
         """Encode and publish the staged papers, then merge the new segments."""
-        note = read_note(self.work / _PUBLISHED)  # of a run that was interrupted
+        added_before = DataFolder(self.data).published_segments
+        note = read_note(added_before)  # of a run that was interrupted
         added = {*note["segments"]} if note.get("load") == self.key else set()
         waiting: tuple[QuarantinedPaper, ...] = ()
         tell = cumulative_progress(self.on_progress, n_papers)
@@ -187,7 +187,7 @@ class _Load:
                 continue
             if new := self._publish(encoded, up_to):
                 added |= new
-                write_note(self.work / _PUBLISHED, {"load": self.key, "segments": sorted(added)})
+                write_note(added_before, {"load": self.key, "segments": sorted(added)})
             self._note(encoded)
             for folder in encoded.emptied:
                 discard_folder(folder)

@@ -111,7 +111,7 @@ def _encoded(
     tell = cumulative_progress(on_progress, len(wanted))
     encoded = encode_versions(wanted, catalog, EncodeHere(annotator), like=like, known=known, on_done=tell)
     # Parts with versions that have changed again since.
-    for outdated in {*_work(data).glob("part-*")} - encoded.folders:
+    for outdated in {*DataFolder(data).parts(Work.CHANGES)} - encoded.folders:
         discard_folder(outdated)
     return encoded
 

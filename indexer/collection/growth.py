@@ -13,7 +13,7 @@ from indexer.collection.publishing import move_finished, publish, publishing
 from indexer.encoding.encode_versions import PART_PAPERS, encode_versions
 from indexer.encoding.known import KnownVersions
 from indexer.encoding.parts import EncodeHere, entry_in
-from indexer.files.data_folder import DataFolder
+from indexer.files.data_folder import DataFolder, segment_folder
 from indexer.files.finished_folders import keep
 from indexer.snapshot.manifest import FORMAT_VERSION, Manifest, SegmentEntry
 from indexer.snapshot.segment import Segment
@@ -98,7 +98,7 @@ def prepare_segments(
         run = parts[numbers.start : numbers.stop]
         made_of = {"backend": backend, "format": FORMAT_VERSION, "words": RULES}
         made_of["parts"] = [part.key for part in run]
-        folder = work / f"segment-{digest_of(made_of)[:32]}"
+        folder = segment_folder(work, digest_of(made_of))
 
         def write(target: Path, run: Sequence[SegmentPart] = run) -> dict[str, Any]:
             return asdict(write_segment(target, run, backend=backend, device=device, on_progress=on_progress))

@@ -95,7 +95,7 @@ def publish(
         segments=tuple(segments),
         files=files,
     )
-    (prepared / "manifest.json").write_bytes(published.to_json())
+    DataFolder(data).next_manifest.write_bytes(published.to_json())
     _make_folder(DataFolder(data).snapshots)
     publish_folder(prepared, DataFolder(data).snapshot(generation))
     write_pointer(data, generation)

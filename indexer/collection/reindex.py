@@ -12,7 +12,6 @@ from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Final
 
 from indexer.catalog.catalog import Catalog
 from indexer.catalog.quarantine import QuarantinedPaper
@@ -40,8 +39,6 @@ from indexer.snapshot.snapshot import Snapshot
 from models.annotator import Annotator
 from models.errors import InputError
 from models.types import ProgressFn
-
-_PREPARED: Final = "prepared.json"
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,14 +152,14 @@ def _encode_all(
         "segments": [asdict(each.entry) for each in segments],
         "quarantined": [asdict(paper) for paper in encoded.quarantined],
     }
-    write_note(work / _PREPARED, content)
+    write_note(DataFolder(data).prepared_segments, content)
     return _PreparedSegments(change, segments, encoded.n_reused, encoded.quarantined)
 
 
 def _load_prepared(data: Path, like: Manifest, catalog: Catalog) -> _PreparedSegments | None:
     """Return the segments that an earlier run prepared with the same models, if all files are intact."""
     work = _work(data)
-    note = read_note(work / _PREPARED)
+    note = read_note(DataFolder(data).prepared_segments)
     if note.get("key") != _key(like, catalog) or note["change"] > catalog.last_change():
         return None
     entries = [SegmentEntry(**stated) for stated in note["segments"]]

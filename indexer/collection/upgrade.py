@@ -16,7 +16,7 @@ from indexer.collection.changes import expect_own_catalog
 from indexer.collection.growth import NO_POSITIONS, NewSegment
 from indexer.collection.publishing import move_finished, publish, publishing, served_by
 from indexer.encoding.parts import entry_in
-from indexer.files.data_folder import DataFolder, Work
+from indexer.files.data_folder import UNFINISHED, DataFolder, Work, segment_folder
 from indexer.files.durable import discard_folder, link_or_copy, storage_errors
 from indexer.files.finished_folders import keep as keep_folder
 from indexer.snapshot.folder import compare_files
@@ -30,7 +30,6 @@ from models.text.words import RULES
 from models.types import ProgressFn, ignore_progress
 
 _BLOCKING_WORK: Final = (Work.CORPUS, Work.REINDEX, Work.CHANGES, Work.MERGE)
-_CURRENT_WORK: Final = ("part-*", "segment-*", "prepared.json")
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,9 +85,8 @@ def _with_words(data: Path, entry: SegmentEntry) -> NewSegment:
         write_words(target / WORDS, words_in(target / PAPERS))
         return {**asdict(entry), "files": {**entry.files, WORDS: sha256_of(target / WORDS)}}
 
-    folder = (
-        DataFolder(data).work(Work.UPGRADE) / f"segment-{digest_of({**entry.files, 'rules': RULES})[:32]}"
-    )
+    digest = digest_of({**entry.files, "rules": RULES})
+    folder = segment_folder(DataFolder(data).work(Work.UPGRADE), digest)
     return NewSegment(folder, entry_in(keep_folder(folder, write), folder), NO_POSITIONS)
 
 
@@ -112,7 +110,7 @@ def _drop_older_work(data: DataFolder) -> None:
         if folder.name in {"segment", "segment.steps", "merge.steps"}:
             discard_folder(folder)
             continue
-        of_today = {path for pattern in _CURRENT_WORK for path in folder.glob(pattern)}
+        of_today = {path for pattern in UNFINISHED for path in folder.glob(pattern)}
         for path in {*folder.iterdir()} - of_today | {*folder.glob("part-*.arrow")}:
             if path.is_dir():
                 discard_folder(path)

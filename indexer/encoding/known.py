@@ -41,7 +41,7 @@ class KnownVersions:
         self._refused: dict[str, QuarantinedPaper] = {}
         self._folders: list[Path] = []
         hashes = [np.empty(0, dtype=np.uint64)]
-        for folder in sorted(path.parent for path in data.glob(f"building/*/part-*/{NOTE}")):
+        for folder in DataFolder(data).parts():
             with suppress(FileNotFoundError):  # its command ends just now, and removes it
                 note = read_note(folder / NOTE)
                 if note.get("models") == like.models_key:

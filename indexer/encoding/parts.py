@@ -20,6 +20,7 @@ from jaxtyping import Float16, Int64
 from indexer.catalog.quarantine import QuarantinedPaper
 from indexer.content_hash import content_hash
 from indexer.encoding.embed import EmbeddedPapers, embed
+from indexer.files.data_folder import part_folder
 from indexer.files.durable import link_or_copy
 from indexer.files.finished_folders import keep, kept
 from indexer.snapshot.columns import SCHEMA, papers_to_table
@@ -174,7 +175,7 @@ def encode_part(
         return {**asdict(entry), "models": like.models_key, "refused": refused}
 
     digest = digest_of({"models": like.models_key, "papers": hashes})
-    folder = into / f"part-{digest[:32]}"
+    folder = part_folder(into, digest)
     return _part(folder, keep(folder, write))
 
 

@@ -39,6 +39,11 @@ from indexer.files.durable import storage_errors, writer_lock
 
 CATALOG_FILE: Final = "catalog.sqlite3"
 SECRET_FILE: Final = "SECRET"  # noqa: S105  # the name of the file, not what is in it
+_MANIFEST: Final = "manifest.json"
+# In folders of unfinished work: encoded papers, segments, and notes for the next run.
+_PART, _SEGMENT = "part-", "segment-"
+_BEGUN, _PREPARED, _PUBLISHED = "arguments.json", "prepared.json", "published.json"
+UNFINISHED: Final = (f"{_PART}*", f"{_SEGMENT}*", _BEGUN, _PREPARED, _PUBLISHED)
 _DISCARDED: Final = ".discarded"
 KEEP: Final = 3  # generations, by default
 _NEEDED_S: Final = 7 * 86_400.0  # how long a generation is kept for a batch while no service runs
@@ -104,6 +109,11 @@ class DataFolder:
         return self.building / "snapshot"
 
     @property
+    def next_manifest(self) -> Path:
+        """The manifest of the generation that is being made."""
+        return self.next_snapshot / _MANIFEST
+
+    @property
     def verified(self) -> Path:
         """The record of the files that were compared with their checksums."""
         return self.building / "verified.json"
@@ -111,7 +121,17 @@ class DataFolder:
     @property
     def begun(self) -> Path:
         """The arguments of a first build, until it is finished."""
-        return self.work(Work.CORPUS) / "arguments.json"
+        return self.work(Work.CORPUS) / _BEGUN
+
+    @property
+    def published_segments(self) -> Path:
+        """The note of the segments that an unfinished build has published in portions."""
+        return self.work(Work.CORPUS) / _PUBLISHED
+
+    @property
+    def prepared_segments(self) -> Path:
+        """The note of the segments that a re-index has prepared."""
+        return self.work(Work.REINDEX) / _PREPARED
 
     @property
     def has_collection(self) -> bool:
@@ -129,7 +149,7 @@ class DataFolder:
 
     def manifest(self, generation: str) -> Path:
         """Return the manifest of a generation."""
-        return self.snapshots / generation / "manifest.json"
+        return self.snapshots / generation / _MANIFEST
 
     def deleted(self, generation: str, segment: str) -> Path:
         """Return the file with the positions of a segment's papers that are deleted in a generation."""
@@ -142,6 +162,10 @@ class DataFolder:
     def work(self, work: Work) -> Path:
         """Return the folder of unfinished work of this kind."""
         return self.building / work
+
+    def parts(self, work: Work | None = None) -> list[Path]:
+        """Return the folders of encoded papers in unfinished work of this kind, or of all kinds."""
+        return sorted(path for path in self.building.glob(f"{work or '*'}/{_PART}*") if path.is_dir())
 
     def generations(self) -> list[str]:
         """Return every published generation, oldest first."""
@@ -201,6 +225,16 @@ class DataFolder:
 def discard(folder: Path) -> None:
     """Rename a generation or segment out of its place, in one step; ``DataFolder.publishing`` removes it."""
     folder.rename(folder.with_name(f"{folder.name}{_DISCARDED}-{secrets.token_hex(4)}"))
+
+
+def part_folder(work: Path, digest: str) -> Path:
+    """Return the folder, in one of unfinished work, of encoded papers with this digest (hex)."""
+    return work / f"{_PART}{digest[:32]}"
+
+
+def segment_folder(work: Path, digest: str) -> Path:
+    """Return the folder, in one of unfinished work, of a segment with this digest (hex)."""
+    return work / f"{_SEGMENT}{digest[:32]}"
 
 
 def deleted_file(segment: str) -> str:

@@ -63,7 +63,7 @@ def _discard_unread(data: Path, generation: str) -> bool:
     folder = DataFolder(data).snapshot(generation)
     try:
         # Opened for writing: an exclusive lock on a network file system requires it.
-        descriptor = os.open(folder / "manifest.json", os.O_RDWR)
+        descriptor = os.open(DataFolder(data).manifest(generation), os.O_RDWR)
     except FileNotFoundError:
         discard(folder)  # damaged: nobody can read it
         return True

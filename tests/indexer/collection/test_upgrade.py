@@ -112,6 +112,17 @@ def test_what_another_command_publishes_meanwhile_stays(today: Path, tmp_path: P
     assert b"of akin delete" == prepared.read_bytes()
 
 
+def test_what_an_interrupted_command_noted_stays(today: Path, tmp_path: Path) -> None:
+    """An upgrade removes unfinished work of older versions, and nothing that the next run continues with."""
+    data = DataFolder(Path(shutil.copytree(today, tmp_path / "data")))
+    notes = [data.begun, data.published_segments, data.prepared_segments]
+    for path in (*notes, data.begun.with_name("older.json")):
+        path.parent.mkdir(exist_ok=True)
+        path.write_bytes(b"{}")
+    upgrade(data.root, data.catalog, keep=KEEP)
+    assert sorted(notes) == sorted(path for path in data.building.glob("*/*") if path.is_file())
+
+
 def stopped(*_: object, **__: object) -> None:
     """Stop before a stage that this function replaces."""
     raise KeyboardInterrupt
