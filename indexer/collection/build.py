@@ -36,7 +36,7 @@ from indexer.index.vector_index import check_backend
 from indexer.snapshot.folder import current_generation, read_manifest
 from indexer.snapshot.manifest import Manifest
 from indexer.snapshot.opening import open_snapshot, served_snapshot
-from indexer.snapshot.removal import remove_generations
+from indexer.snapshot.removal import remove_old_generations
 from indexer.snapshot.snapshot import Snapshot
 from models.annotator import Annotator
 from models.errors import BuildLockedError, SnapshotCorruptError, StorageError
@@ -286,7 +286,8 @@ def _publish_rest(
     try:
         merge(data, device=device, keep=keep, on_progress=on_progress)
         with DataFolder(data).publishing():
-            remove_generations(data, ())  # remove the files of an earlier run that was killed while merging
+            # Files of a merge that was killed, and generations that were kept while papers were taken from them.
+            remove_old_generations(data, keep=keep)
     except BuildLockedError:  # a service is merging already
         pass
     except (StorageError, SnapshotCorruptError) as error:  # all papers are published, some segments merged

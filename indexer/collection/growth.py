@@ -66,6 +66,11 @@ class NewSegment:
         """Open the segment in its folder of unfinished work."""
         return Segment(self.folder, self.entry, unit=unit, device=device)
 
+    def ids_among(self, paper_ids: Collection[str]) -> list[str]:
+        """Return those of the ids that its papers have, also hidden ones."""
+        segment = self.open()
+        return segment.values("id", segment.positions(paper_ids))
+
     def without(self, paper_ids: Collection[str]) -> "NewSegment":
         """Return the same segment with these papers hidden too; ids that it does not contain are ignored."""
         return replace(self, gone=np.union1d(self.gone, self.open().positions(paper_ids)))
@@ -192,7 +197,7 @@ def publish_changes(
     EncoderMismatchError if ``new`` is to be added to a generation made with other models than ``read``.
     """
     # Most of this is read before the lock is taken, and only the changes of the last moment under it.
-    last, changed = catalog.last_change(), catalog.changed_since(seen)
+    last, changed = catalog.last_change(), _concerning(catalog.changed_since(seen), new, deleted)
     with publishing(data, read) as served:
         manifest = served.manifest
         if new and not manifest.is_made_like(read.manifest):
@@ -200,7 +205,7 @@ def publish_changes(
                 f"{data}: the collection was encoded again meanwhile. The papers are in the catalog, and "
                 "appear with the next publication."
             )
-        if changed := changed | catalog.changed_since(last):
+        if changed := changed | _concerning(catalog.changed_since(last), new, deleted):
             removed = {key: None for key, digest in changed.items() if digest is None}
             deleted = {key for key in deleted if key not in changed} | removed.keys()
             outdated = removed if served is read else changed
@@ -212,6 +217,14 @@ def publish_changes(
             manifest = replace(manifest, change=max(seen, manifest.change))
         like = replace(manifest, catalog=catalog.identity())
         return publish_added(data, served, new, gone=gone, like=like, keep=keep)
+
+
+def _concerning(
+    changed: Mapping[str, str | None], new: Sequence[NewSegment], deleted: Collection[str]
+) -> dict[str, str | None]:
+    """Return the changes of papers that are in ``new`` or ``deleted``: others are for others to publish."""
+    own = {key for each in new for key in each.ids_among(changed)} if changed else set()
+    return {key: changed[key] for key in own.union(changed.keys() & set(deleted))}
 
 
 def publish_whole(
