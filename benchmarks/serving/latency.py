@@ -23,7 +23,7 @@ from rich.progress import track
 from benchmarks.indexing.sizes_in_process import Stopwatch, add_singly
 from benchmarks.relevance.collection import TOP, agreement, exact_engine, pasted, sampled
 from indexer.catalog.catalog import Catalog
-from indexer.collection.changes import delete_papers
+from indexer.collection.delete import delete_papers
 from indexer.files.data_folder import KEEP, DataFolder
 from models.annotator import load_annotator
 from models.types import Paper

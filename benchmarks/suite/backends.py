@@ -19,7 +19,7 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks.suite.rows import OURS, Row, beside, seconds_of
-from indexer.collection.tuning import tried_efforts
+from indexer.collection.maintenance.tuning import tried_efforts
 from indexer.index.vector_index import BACKENDS, VectorIndex, build_index
 
 SENTENCES, CALLS, K = 8, 100, 100

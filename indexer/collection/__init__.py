@@ -1,1 +1,1 @@
-"""The operations on a collection, about one file per command: only they take the lock of the collection."""
+"""The commands on a collection, one file each, and what they share; only they take its lock."""

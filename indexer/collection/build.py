@@ -286,7 +286,7 @@ def _publish_rest(
     try:
         merge(data, device=device, keep=keep, on_progress=on_progress)
         with DataFolder(data).publishing():
-            # Files of a merge that was killed, and generations that were kept while papers were taken from them.
+            # Files of a killed merge, and generations that were kept while papers were copied from them.
             remove_old_generations(data, keep=keep)
     except BuildLockedError:  # a service is merging already
         pass

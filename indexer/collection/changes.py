@@ -4,8 +4,8 @@ The catalog holds every accepted change; a generation records the last change th
 stops in between, the next call continues from there.
 """
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager, suppress
+from collections.abc import Collection, Mapping
+from contextlib import closing, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -18,7 +18,7 @@ from indexer.encoding.encode_versions import EncodedVersions, cumulative_progres
 from indexer.encoding.known import KnownVersions
 from indexer.encoding.parts import EncodeHere
 from indexer.files.data_folder import LOCK_WAIT_S, DataFolder, Work
-from indexer.files.durable import discard_folder, storage_errors
+from indexer.files.durable import discard_folder
 from indexer.snapshot.folder import current_generation, read_manifest
 from indexer.snapshot.manifest import Manifest
 from indexer.snapshot.opening import open_snapshot, served_snapshot
@@ -130,46 +130,6 @@ def _remove_published_work(data: Path, catalog: Catalog) -> None:
     with suppress(BuildLockedError), DataFolder(data).working(Work.CORPUS):
         if left.is_dir() and not catalog.count_staged():
             discard_folder(left)
-
-
-@dataclass(frozen=True, slots=True)
-class Deletion:
-    """The result of a deletion; ``unknown`` ids were not in the collection."""
-
-    manifest: Manifest
-    n_deleted: int
-    unknown: tuple[str, ...]
-
-
-def delete_papers(data: Path, paper_ids: Sequence[str], catalog: Catalog, *, keep: int) -> Deletion:
-    """Delete papers from the catalog, then publish a generation without them; other changes stay pending.
-
-    Raises StorageError, SnapshotError; BuildLockedError if another process holds the publishing lock: the
-    deletion is then in the catalog, and takes effect with the next publication.
-    """
-    wanted = dict.fromkeys(paper_ids)
-    with storage_errors(data):
-        base = open_snapshot(data, reread=False)
-        expect_own_catalog(base.manifest, catalog)
-        held = catalog.current_hashes(wanted)
-        there = {key: None for key in wanted if key in held or base.find(key) is not None}
-        change = catalog.delete(there)
-        with _despite_lock():
-            manifest = publish_changes(
-                data, base, (), catalog, deleted=there, after=change.previous, seen=change.number, keep=keep
-            )
-    return Deletion(manifest, len(there), tuple(key for key in wanted if key not in there))
-
-
-@contextmanager
-def _despite_lock() -> Iterator[None]:
-    """Add to a BuildLockedError that the deletion is in the catalog, though it could not be published."""
-    try:
-        yield
-    except BuildLockedError as error:
-        raise BuildLockedError(
-            f"{error}\nThe deletion is in the catalog and takes effect with the next publication."
-        ) from error
 
 
 def _work(data: Path) -> Path:

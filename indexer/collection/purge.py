@@ -18,7 +18,7 @@ import pyarrow as pa
 from jaxtyping import UInt64
 
 from indexer.catalog.catalog import Catalog
-from indexer.collection.changes import delete_papers
+from indexer.collection.delete import delete_papers
 from indexer.collection.merging import compact
 from indexer.collection.publishing import publishing
 from indexer.corpus.lookup.found import forget

@@ -22,7 +22,7 @@ from evaluation.statistics.summary import Comparison
 from evaluation.tasks import candidates
 from evaluation.tasks.candidates import measure_candidates
 from indexer.catalog.catalog import Catalog
-from indexer.collection.changes import delete_papers
+from indexer.collection.delete import delete_papers
 from indexer.collection.merging import compact
 from indexer.files.data_folder import CATALOG_FILE, KEEP
 from indexer.index.backends.exact import ExactIndex

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from indexer.catalog.catalog import Catalog
-from indexer.collection.changes import delete_papers
-from indexer.collection.publishing import rollback
+from indexer.collection.delete import delete_papers
+from indexer.collection.rollback import rollback
 from indexer.files.data_folder import CATALOG_FILE, KEEP, DataFolder
 from indexer.snapshot.folder import current_generation
 from indexer.snapshot.opening import open_snapshot, served_snapshot

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from indexer.catalog.catalog import Catalog
-from indexer.collection.changes import delete_papers
+from indexer.collection.delete import delete_papers
 from indexer.collection.growth import prepare_segments, publish_added
 from indexer.collection.merging import compact
 from indexer.files.data_folder import CATALOG_FILE

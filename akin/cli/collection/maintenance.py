@@ -15,11 +15,11 @@ from indexer.catalog.catalog import Catalog
 from indexer.catalog.database import sqlite_file
 from indexer.catalog.migrations import NEWEST
 from indexer.catalog.migrations import migrate as migrate_catalog
-from indexer.collection.backup import back_up
-from indexer.collection.changes import delete_papers
+from indexer.collection.delete import delete_papers
+from indexer.collection.maintenance.backup import back_up
+from indexer.collection.maintenance.upgrade import upgrade as upgrade_collection
 from indexer.collection.merging import compact as compact_snapshot
 from indexer.collection.purge import purge_papers
-from indexer.collection.upgrade import upgrade as upgrade_collection
 from indexer.files.data_folder import KEEP
 from indexer.snapshot.folder import current_generation, read_manifest
 from indexer.snapshot.opening import open_snapshot

@@ -13,7 +13,7 @@ from akin.cli.collection.index import catalog_place
 from akin.cli.consoles import stderr, stdout
 from akin.cli.options import CatalogUrl, Folder, MaybeData, data_folder
 from indexer.catalog.catalog import Catalog
-from indexer.collection.publishing import rollback, rollback_target
+from indexer.collection.rollback import rollback, rollback_target
 from indexer.files.data_folder import DataFolder
 from indexer.snapshot.folder import current_generation, read_manifests, verify
 from indexer.snapshot.manifest import Manifest

@@ -8,8 +8,8 @@ from rich.table import Table
 from akin.cli.consoles import stderr, stdout
 from akin.cli.options import Device, Folder, Keep, MaybeData, data_folder
 from akin.cli.progress import show_progress
-from indexer.collection.tuning import N_QUERIES, K
-from indexer.collection.tuning import tune as tune_collection
+from indexer.collection.maintenance.tuning import N_QUERIES, K
+from indexer.collection.maintenance.tuning import tune as tune_collection
 from indexer.files.data_folder import KEEP
 from models.errors import InputError
 

@@ -7,7 +7,7 @@ import pytest
 from sqlalchemy import text
 
 from indexer.catalog.catalog import Catalog
-from indexer.collection.changes import delete_papers
+from indexer.collection.delete import delete_papers
 from indexer.collection.reindex import prepare
 from indexer.encoding.arguments import BuildArguments
 from indexer.files.data_folder import CATALOG_FILE, KEEP

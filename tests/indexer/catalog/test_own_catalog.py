@@ -12,8 +12,8 @@ from indexer.catalog.catalog import Catalog
 from indexer.catalog.database import Database
 from indexer.catalog.migrations import NEWEST, scripts
 from indexer.collection import build
-from indexer.collection.changes import delete_papers
-from indexer.collection.publishing import rollback
+from indexer.collection.delete import delete_papers
+from indexer.collection.rollback import rollback
 from indexer.files.data_folder import CATALOG_FILE, KEEP, DataFolder
 from indexer.snapshot.folder import current_generation, read_manifest
 from indexer.snapshot.opening import open_snapshot

@@ -13,7 +13,8 @@ from typer.testing import CliRunner
 from akin.cli.app import app
 from indexer.catalog.catalog import Catalog
 from indexer.catalog.quarantine import Quarantine, QuarantinedPaper
-from indexer.collection.changes import PublishedState, delete_papers, publish_pending
+from indexer.collection.changes import PublishedState, publish_pending
+from indexer.collection.delete import delete_papers
 from indexer.collection.growth import Bounds
 from indexer.collection.reindex import prepare, publish_prepared
 from indexer.encoding.arguments import BuildArguments

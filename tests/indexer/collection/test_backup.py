@@ -18,10 +18,11 @@ from typer.testing import CliRunner
 
 from akin.cli.app import app
 from indexer.catalog.catalog import Catalog
-from indexer.collection import backup
-from indexer.collection.backup import back_up
 from indexer.collection.build import build
-from indexer.collection.changes import delete_papers, publish_pending
+from indexer.collection.changes import publish_pending
+from indexer.collection.delete import delete_papers
+from indexer.collection.maintenance import backup
+from indexer.collection.maintenance.backup import back_up
 from indexer.encoding.arguments import BuildArguments
 from indexer.files.data_folder import CATALOG_FILE, KEEP
 from indexer.snapshot.folder import verify
@@ -158,7 +159,7 @@ def test_what_is_copied_stays_until_it_is_copied(
             )
         return Path(copied(source, target))
 
-    monkeypatch.setattr("indexer.collection.backup.shutil.copytree", slow)
+    monkeypatch.setattr("indexer.collection.maintenance.backup.shutil.copytree", slow)
     assert generation == back_up(data, tmp_path / "copy", catalog=data / CATALOG_FILE).generation
     assert before == shown(tmp_path / "copy")
     assert shown(data) == {f"p{i}" for i in range(14)}
@@ -230,7 +231,7 @@ def test_a_killed_backup_does_not_hinder_the_next(
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patched:
-        patched.setattr("indexer.collection.backup.copy_sqlite", die)
+        patched.setattr("indexer.collection.maintenance.backup.copy_sqlite", die)
         with pytest.raises(KeyboardInterrupt):
             back_up(data, tmp_path / "copy", catalog=data / CATALOG_FILE)
     assert not (tmp_path / "copy").exists()
@@ -321,7 +322,7 @@ def test_what_was_copied_is_not_copied_again(
             raise KeyboardInterrupt
         return copyfile(source, target, **options)
 
-    monkeypatch.setattr("indexer.collection.backup.shutil.copyfile", counting)
+    monkeypatch.setattr("indexer.collection.maintenance.backup.shutil.copyfile", counting)
     stopped = True
     with pytest.raises(KeyboardInterrupt):
         back_up(data, tmp_path / "copy", catalog=data / CATALOG_FILE)

@@ -11,17 +11,13 @@ import numpy as np
 import pytest
 
 from indexer.catalog.catalog import Catalog, Change
-from indexer.collection import changes, growth, publishing
-from indexer.collection.changes import (
-    Deletion,
-    PublishedState,
-    delete_papers,
-    differing_papers,
-    publish_pending,
-)
+from indexer.collection import changes, growth
+from indexer.collection import rollback as rollback_module
+from indexer.collection.changes import PublishedState, differing_papers, publish_pending
+from indexer.collection.delete import Deletion, delete_papers
 from indexer.collection.growth import publish_added
 from indexer.collection.merging import compact, merge
-from indexer.collection.publishing import rollback
+from indexer.collection.rollback import rollback
 from indexer.files.data_folder import CATALOG_FILE, KEEP, DataFolder
 from indexer.index.vector_index import build_index
 from indexer.snapshot.folder import current_generation, write_pointer
@@ -226,9 +222,9 @@ def test_everything_may_be_deleted_and_come_back(data: Path) -> None:
     snapshot = open_snapshot(data)
     assert (0, 0) == (len(snapshot), len(snapshot.segments))
     SearchEngine(snapshot, hashing_annotator, n_candidates=200).warm_up()
-    assert add(data, many_papers(1)) == 1
+    assert add(data, many_papers(1)) == 0  # the vectors are still in an older generation
     SearchEngine(open_snapshot(data), hashing_annotator, n_candidates=200).warm_up()
-    assert add(data, many_papers(5)) == 4
+    assert add(data, many_papers(5)) == 0
     assert 5 == len(open_snapshot(data))
 
 
@@ -661,9 +657,9 @@ def test_a_rollback_that_was_killed_is_repeated_with_the_generation_it_named(
         raise KeyboardInterrupt
 
     with monkeypatch.context() as broken:
-        broken.setattr("indexer.collection.publishing.write_pointer", killed)
-        printed = flat(run("snapshot", "rollback", data, status=130))
-    assert "if this is interrupted, repeat it with --to 000002." in printed
+        broken.setattr("indexer.collection.rollback.write_pointer", killed)
+        told = flat(run("snapshot", "rollback", data, status=130))
+    assert "if this is interrupted, repeat it with --to 000002." in told
     assert "000004" == publish_into(data, hashing).manifest.generation  # as a running service does
     assert "Generation 000002 is served" in run("snapshot", "rollback", "--to", "000002", data)
     assert 61 == len(open_snapshot(data))
@@ -707,8 +703,8 @@ def test_a_generation_that_is_superseded_meanwhile_is_not_lost(
 ) -> None:
     """If the served generation is superseded and removed during a rollback, the catalog goes back too."""
     add(data, many_papers(61))
-    real, looks = publishing._served, iter([None])
-    monkeypatch.setattr(publishing, "_served", lambda folder: next(looks, real(folder)))
+    real, looks = rollback_module.served_generation, iter([None])
+    monkeypatch.setattr(rollback_module, "served_generation", lambda folder: next(looks, real(folder)))
     with Catalog.open(data / CATALOG_FILE) as catalog:
         done = rollback(data, "000001", catalog=catalog)
         assert (1, 60) == (done.n_removed, catalog.count())
@@ -745,16 +741,16 @@ def test_a_publication_looks_only_at_deleted_papers(data: Path, monkeypatch: pyt
 def test_what_others_delete_while_a_paper_is_added_is_hidden(
     data: Path, hashing: Encoder, monkeypatch: pytest.MonkeyPatch, when: str
 ) -> None:
-    """A publication hides what others deleted while it wrote its segment, or waited for the lock."""
+    """What others deleted while a segment was written, or the lock was waited for, is hidden; others stay."""
     publish, lock = changes.publish_changes, growth.publishing
     with Catalog.open(data / CATALOG_FILE) as catalog:
 
         def deleted_first(*given: object, **named: object) -> object:
-            catalog.delete(["p3", "new"])
+            catalog.delete(["p3", "p4", "new"])
             return publish(*given, **named)  # type: ignore[arg-type]  # passed on
 
         def deleted_meanwhile(*given: Path) -> object:
-            catalog.delete(["p3", "new"])
+            catalog.delete(["p3", "p4", "new"])
             return lock(*given)  # type: ignore[arg-type]  # passed on
 
         with monkeypatch.context() as patched:
@@ -762,8 +758,8 @@ def test_what_others_delete_while_a_paper_is_added_is_hidden(
                 patched.setattr(changes, "publish_changes", deleted_first)
             else:
                 patched.setattr(growth, "publishing", deleted_meanwhile)
-            catalog.add([replace(paper_in(catalog, "p1"), id=key) for key in ("new", "other")])
+            catalog.add([replace(paper_in(catalog, "p1"), id=key) for key in ("new", "other", "p3")])
             publish_pending(data, hashing_annotator(), catalog, on_progress=quiet, keep=KEEP)
     shown = open_snapshot(data)
     assert [None, None] == [shown.find(key) for key in ("p3", "new")]
-    assert shown.find("other") is not None
+    assert None not in [shown.find(key) for key in ("p4", "other")]

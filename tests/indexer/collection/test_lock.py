@@ -12,13 +12,14 @@ import pytest
 
 from indexer.catalog.catalog import Catalog
 from indexer.collection import changes
-from indexer.collection.changes import delete_papers, publish_pending
+from indexer.collection.changes import publish_pending
+from indexer.collection.delete import delete_papers
 from indexer.collection.growth import Bounds
+from indexer.collection.maintenance.upgrade import upgrade
 from indexer.collection.merging import Tiers, compact, merge
-from indexer.collection.publishing import rollback
 from indexer.collection.purge import purge_papers
 from indexer.collection.reindex import prepare, publish_prepared
-from indexer.collection.upgrade import upgrade
+from indexer.collection.rollback import rollback
 from indexer.encoding.arguments import BuildArguments
 from indexer.files.data_folder import CATALOG_FILE, KEEP, DataFolder
 from indexer.files.durable import writer_lock

@@ -14,10 +14,10 @@ import akin
 from indexer.catalog.catalog import Catalog
 from indexer.collection import build as building
 from indexer.collection import merging
-from indexer.collection.changes import delete_papers
+from indexer.collection.delete import delete_papers
 from indexer.collection.merging import Tiers, compact, merge
-from indexer.collection.publishing import rollback
 from indexer.collection.purge import purge_papers
+from indexer.collection.rollback import rollback
 from indexer.files.data_folder import CATALOG_FILE, KEEP, DataFolder, Work
 from indexer.files.durable import writer_lock
 from indexer.snapshot.folder import current_generation

@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from indexer.catalog.catalog import Catalog, Change
-from indexer.collection.changes import delete_papers, differing_papers, publish_pending
+from indexer.collection.changes import differing_papers, publish_pending
+from indexer.collection.delete import delete_papers
 from indexer.collection.growth import Bounds, publish_added
 from indexer.content_hash import content_hash
 from indexer.corpus.read import CorpusReport, read_corpus

@@ -14,11 +14,12 @@ from typer.testing import CliRunner
 from akin.cli.app import app
 from indexer.catalog.catalog import Catalog
 from indexer.catalog.purging import PurgeCounts
-from indexer.collection.changes import delete_papers, publish_pending
+from indexer.collection.changes import publish_pending
+from indexer.collection.delete import delete_papers
 from indexer.collection.growth import Bounds, publish_changes
-from indexer.collection.publishing import rollback
 from indexer.collection.purge import Purge, purge_papers
 from indexer.collection.reindex import prepare
+from indexer.collection.rollback import rollback
 from indexer.corpus.lookup.found import FoundPapers, note_unresolved
 from indexer.corpus.read import Unresolved
 from indexer.corpus.rows import RawPaper
@@ -277,7 +278,7 @@ def test_a_paper_that_comes_again_meanwhile_is_purged_too(
                 feed.add(fed)
         return publish_changes(*given, **named)  # type: ignore[arg-type]  # passed on
 
-    monkeypatch.setattr("indexer.collection.changes.publish_changes", after_another)
+    monkeypatch.setattr("indexer.collection.delete.publish_changes", after_another)
     done = purge(data, "p7")
     assert fed
     assert [] == places(data)

@@ -13,7 +13,8 @@ from akin.cli.app import app
 from akin.cli.collection.agreement import compare, overlap, rank_correlation
 from indexer.catalog.catalog import Catalog
 from indexer.collection.build import build
-from indexer.collection.changes import delete_papers, publish_pending
+from indexer.collection.changes import publish_pending
+from indexer.collection.delete import delete_papers
 from indexer.collection.growth import BOUNDS, Bounds, NewSegment, prepare_segments
 from indexer.collection.reindex import PreparedCollection, prepare, publish_prepared, reindex_lock
 from indexer.encoding.arguments import BuildArguments

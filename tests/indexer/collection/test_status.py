@@ -8,7 +8,7 @@ import pytest
 
 from indexer.catalog.catalog import Catalog
 from indexer.catalog.quarantine import QuarantinedPaper
-from indexer.collection.changes import delete_papers
+from indexer.collection.delete import delete_papers
 from indexer.collection.growth import MAX_ROWS
 from indexer.collection.status import Status, status_of
 from indexer.files.data_folder import CATALOG_FILE, KEEP, DataFolder

@@ -10,7 +10,7 @@ import pytest
 from typer.testing import CliRunner
 
 from akin.cli.app import app
-from indexer.collection.tuning import EFFORTS, K, tried_efforts, tune
+from indexer.collection.maintenance.tuning import EFFORTS, K, tried_efforts, tune
 from indexer.index.backends.faiss_codes import FaissCodesIndex
 from indexer.index.vector_index import VectorIndex, build_index
 from indexer.snapshot.folder import current_generation, read_manifest

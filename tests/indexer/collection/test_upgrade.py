@@ -11,9 +11,10 @@ from indexer.catalog.catalog import Catalog
 from indexer.catalog.database import Database
 from indexer.catalog.migrations import NEWEST, scripts
 from indexer.collection import publishing
-from indexer.collection import upgrade as upgrading
-from indexer.collection.changes import delete_papers, publish_pending
-from indexer.collection.upgrade import upgrade
+from indexer.collection.changes import publish_pending
+from indexer.collection.delete import delete_papers
+from indexer.collection.maintenance import upgrade as upgrading
+from indexer.collection.maintenance.upgrade import upgrade
 from indexer.files.data_folder import CATALOG_FILE, KEEP, DataFolder
 from indexer.snapshot.opening import open_snapshot
 from indexer.words.file import WORDS

@@ -7,10 +7,11 @@ import numpy as np
 import pytest
 
 from indexer.catalog.catalog import Catalog
-from indexer.collection.changes import delete_papers, publish_pending
+from indexer.collection.changes import publish_pending
+from indexer.collection.delete import delete_papers
 from indexer.collection.growth import Bounds, prepare_segments
-from indexer.collection.publishing import rollback
 from indexer.collection.reindex import prepare, publish_prepared
+from indexer.collection.rollback import rollback
 from indexer.corpus.read import read_corpus
 from indexer.encoding.arguments import BuildArguments
 from indexer.encoding.parts import EncodeHere, Part

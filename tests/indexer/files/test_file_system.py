@@ -59,7 +59,7 @@ import sys
 from pathlib import Path
 from typer.testing import CliRunner
 from akin.cli.app import app
-from indexer.collection.backup import back_up
+from indexer.collection.maintenance.backup import back_up
 from indexer.catalog.catalog import Catalog
 from indexer.files.data_folder import CATALOG_FILE
 from indexer.files.file_system import limits_of

@@ -5,10 +5,11 @@ from pathlib import Path
 import pytest
 
 from indexer.catalog.catalog import Catalog
-from indexer.collection.backup import back_up
-from indexer.collection.changes import delete_papers, publish_pending
+from indexer.collection.changes import publish_pending
+from indexer.collection.delete import delete_papers
+from indexer.collection.maintenance.backup import back_up
 from indexer.collection.merging import compact
-from indexer.collection.publishing import rollback
+from indexer.collection.rollback import rollback
 from indexer.files.data_folder import CATALOG_FILE, KEEP, DataFolder, next_name, numbered
 from indexer.snapshot.folder import current_generation, read_manifest, verify
 from indexer.snapshot.manifest import Manifest

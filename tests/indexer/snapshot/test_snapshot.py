@@ -10,8 +10,8 @@ from unicodedata import normalize
 import pytest
 
 from indexer.catalog.catalog import Catalog
-from indexer.collection.changes import delete_papers
-from indexer.collection.publishing import rollback
+from indexer.collection.delete import delete_papers
+from indexer.collection.rollback import rollback
 from indexer.files.data_folder import CATALOG_FILE, DataFolder
 from indexer.files.durable import publish_folder, replace_file, storage_errors, writer_lock
 from indexer.snapshot.columns import Columns, allowed_papers, papers_to_table

@@ -16,9 +16,9 @@ from fastapi.testclient import TestClient
 
 import akin
 from indexer.catalog.catalog import Catalog
-from indexer.collection.changes import delete_papers
+from indexer.collection.delete import delete_papers
 from indexer.collection.growth import publish_added
-from indexer.collection.publishing import rollback
+from indexer.collection.rollback import rollback
 from indexer.files.data_folder import CATALOG_FILE, KEEP, DataFolder
 from indexer.snapshot.folder import current_generation, write_pointer
 from indexer.snapshot.manifest import Manifest

@@ -10,7 +10,8 @@ from fastapi.testclient import TestClient
 from prometheus_client.parser import text_string_to_metric_families
 
 from indexer.catalog.catalog import Catalog
-from indexer.collection.changes import delete_papers, publish_pending
+from indexer.collection.changes import publish_pending
+from indexer.collection.delete import delete_papers
 from indexer.collection.merging import compact
 from indexer.files.data_folder import CATALOG_FILE, KEEP
 from indexer.snapshot.checksum_record import ChecksumRecord, stamp_of

@@ -7,7 +7,7 @@ import pytest
 from fastapi.testclient import TestClient
 
 from indexer.catalog.catalog import Catalog
-from indexer.collection.changes import delete_papers
+from indexer.collection.delete import delete_papers
 from indexer.files.data_folder import CATALOG_FILE, KEEP
 from indexer.snapshot.snapshot import Snapshot
 from models.encoder import Encoder

@@ -11,7 +11,7 @@ from fastapi.testclient import TestClient
 
 from indexer.catalog.catalog import Catalog
 from indexer.catalog.versions import AddedPaper
-from indexer.collection.publishing import rollback
+from indexer.collection.rollback import rollback
 from indexer.files.data_folder import CATALOG_FILE
 from indexer.snapshot.opening import open_snapshot
 from indexer.snapshot.snapshot import Snapshot

@@ -23,13 +23,14 @@ from sqlalchemy.engine import Engine
 
 from indexer.catalog.catalog import Catalog
 from indexer.collection.build import build
-from indexer.collection.changes import delete_papers, publish_pending
+from indexer.collection.changes import publish_pending
+from indexer.collection.delete import delete_papers
 from indexer.collection.growth import BOUNDS, Bounds
 from indexer.collection.merging import Tiers, compact
 from indexer.collection.merging import merge as merge_tiers
-from indexer.collection.publishing import rollback
 from indexer.collection.purge import purge_papers
 from indexer.collection.reindex import prepare, publish_prepared, reindex_lock
+from indexer.collection.rollback import rollback
 from indexer.content_hash import content_hash
 from indexer.encoding.arguments import BuildArguments
 from indexer.files.data_folder import CATALOG_FILE, DataFolder

@@ -9,7 +9,7 @@ from typing import Any
 import orjson
 
 from indexer.catalog.catalog import Catalog
-from indexer.collection.backup import back_up
+from indexer.collection.maintenance.backup import back_up
 from indexer.content_hash import content_hash
 from indexer.files.data_folder import CATALOG_FILE, DataFolder, numbered
 from indexer.snapshot.folder import read_manifest

@@ -22,7 +22,7 @@ import pytest
 
 from indexer.catalog.catalog import Catalog
 from indexer.cluster import connect
-from indexer.collection.changes import delete_papers
+from indexer.collection.delete import delete_papers
 from indexer.collection.growth import Bounds
 from indexer.encoding.on_cluster import EncodeOnCluster
 from indexer.encoding.parts import Part

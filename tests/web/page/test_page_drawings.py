@@ -12,7 +12,7 @@ import orjson
 import pytest
 
 from indexer.catalog.catalog import Catalog
-from indexer.collection.changes import delete_papers
+from indexer.collection.delete import delete_papers
 from indexer.files.data_folder import CATALOG_FILE
 from indexer.snapshot.opening import open_snapshot
 from indexer.snapshot.snapshot import Snapshot

@@ -1,0 +1,54 @@
+"""Deleting papers: from the catalog, then from the served generation, where they are marked."""
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from indexer.catalog.catalog import Catalog
+from indexer.collection.changes import expect_own_catalog
+from indexer.collection.growth import publish_changes
+from indexer.files.durable import storage_errors
+from indexer.snapshot.manifest import Manifest
+from indexer.snapshot.opening import open_snapshot
+from models.errors import BuildLockedError
+
+
+@dataclass(frozen=True, slots=True)
+class Deletion:
+    """The result of a deletion; ``unknown`` ids were not in the collection."""
+
+    manifest: Manifest
+    n_deleted: int
+    unknown: tuple[str, ...]
+
+
+def delete_papers(data: Path, paper_ids: Sequence[str], catalog: Catalog, *, keep: int) -> Deletion:
+    """Delete papers from the catalog, then publish a generation without them; other changes stay pending.
+
+    Raises StorageError, SnapshotError; BuildLockedError if another process holds the publishing lock: the
+    deletion is then in the catalog, and takes effect with the next publication.
+    """
+    wanted = dict.fromkeys(paper_ids)
+    with storage_errors(data):
+        base = open_snapshot(data, reread=False)
+        expect_own_catalog(base.manifest, catalog)
+        held = catalog.current_hashes(wanted)
+        there = {key: None for key in wanted if key in held or base.find(key) is not None}
+        change = catalog.delete(there)
+        with _despite_lock():
+            manifest = publish_changes(
+                data, base, (), catalog, deleted=there, after=change.previous, seen=change.number, keep=keep
+            )
+    return Deletion(manifest, len(there), tuple(key for key in wanted if key not in there))
+
+
+@contextmanager
+def _despite_lock() -> Iterator[None]:
+    """Add to a BuildLockedError that the deletion is in the catalog, though it could not be published."""
+    try:
+        yield
+    except BuildLockedError as error:
+        raise BuildLockedError(
+            f"{error}\nThe deletion is in the catalog and takes effect with the next publication."
+        ) from error

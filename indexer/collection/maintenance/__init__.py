@@ -1,0 +1,1 @@
+"""Maintenance of a collection whose papers stay as they are: backup, upgrade, tuning of the search."""
