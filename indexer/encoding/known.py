@@ -99,12 +99,19 @@ def _taken(
     return KeptPart(reopen, positions)
 
 
-class _Leased:
-    """A segment whose generation is not removed as long as this object exists."""
+class _Lease:
+    """Keeps a generation from being removed as long as this object exists."""
 
-    def __init__(self, segment: Segment, lease: int) -> None:
+    def __init__(self, descriptor: int) -> None:
+        weakref.finalize(self, os.close, descriptor)
+
+
+class _Leased:
+    """An open segment, with the lease on its generation."""
+
+    def __init__(self, segment: Segment, lease: _Lease) -> None:
         self.segment = segment
-        weakref.finalize(self, os.close, lease)
+        self._lease = lease
 
     def open(self) -> Segment:
         """Return the segment."""
@@ -137,8 +144,11 @@ class _KnownSegments:
         self._generations: list[str] = []
         self._places: dict[str, _Place] = {}  # by the name of the segment
         self._damaged: list[SegmentEntry] = []
-        # A segment is opened once for all papers in use, and its generation leased as long.
+        # A segment stays open, and its generation leased, until the next publication, or as long as papers of
+        # it are in use.
+        self._recent: list[_Leased] = []
         self._leased: weakref.WeakValueDictionary[str, _Leased] = weakref.WeakValueDictionary()
+        self._leases: weakref.WeakValueDictionary[str, _Lease] = weakref.WeakValueDictionary()
 
     def likely(self, wanted: Mapping[str, str]) -> Iterator[_Leased]:
         """Yield the segments that probably have papers with these ids, whole and open.
@@ -159,6 +169,7 @@ class _KnownSegments:
         if generations == self._generations:
             return
         self._generations, before, self._places = generations, self._places, {}
+        self._recent.clear()
         for name in reversed(generations):
             with suppress(SnapshotError, StorageError):  # damaged, or removed meanwhile
                 manifest = read_manifest(self._data, name)
@@ -191,13 +202,20 @@ class _KnownSegments:
         leased = self._leased.get(name)
         if leased is not None and leased.segment.entry.is_same_as(place.entry):
             return leased
-        if place.entry in self._damaged or (lease := lease_generation(self._data, place.generation)) is None:
+        if place.entry in self._damaged or (lease := self._lease(place.generation)) is None:
             return None
         try:
             _, found = open_segments(self._data, place.generation, {name}, device="cpu", known={})
             leased = self._leased[name] = _Leased(found[name], lease)
         except (SnapshotError, StorageError, KeyError):
-            os.close(lease)
             self._damaged.append(place.entry)
             return None
+        self._recent.append(leased)
         return leased
+
+    def _lease(self, generation: str) -> _Lease | None:
+        """Return the lease on a generation, or ``None`` if it was removed."""
+        lease = self._leases.get(generation)
+        if lease is None and (descriptor := lease_generation(self._data, generation)) is not None:
+            lease = self._leases[generation] = _Lease(descriptor)
+        return lease

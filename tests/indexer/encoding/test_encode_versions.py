@@ -18,7 +18,7 @@ from indexer.encoding.parts import EncodeHere, Part
 from indexer.files.data_folder import CATALOG_FILE, KEEP, DataFolder
 from indexer.files.durable import discard_folder, writer_lock
 from indexer.snapshot.manifest import Manifest
-from indexer.snapshot.opening import open_snapshot
+from indexer.snapshot.opening import open_segments, open_snapshot
 from models.checksums import matches_checksum, sha256_of
 from models.encoder import Encoder
 from models.errors import StorageError
@@ -402,3 +402,20 @@ def test_another_encoder_and_back_encodes_each_paper_once(data: Path, hashing: E
             manifest = publish_prepared(data, prepared, annotator, catalog, keep=KEEP)
     assert (10, 10, "float16") == (counting.n_encoded, manifest.n_papers, manifest.dtype)
     assert_encoded(data, hashing, "p3", "p7")
+
+
+def test_a_segment_with_older_versions_is_opened_once(
+    data: Path, hashing: Encoder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """If all papers have changed, their old segment is opened once, not for each run of papers."""
+    opened: list[str] = []
+
+    def counting(folder: Path, generation: str, names: set[str], **named: object) -> object:
+        opened.extend(names)
+        return open_segments(folder, generation, names, **named)  # type: ignore[arg-type]  # passed on
+
+    monkeypatch.setattr("indexer.encoding.known.open_segments", counting)
+    papers = [{**paper, "title": f"Newer {number}"} for number, paper in enumerate(many_papers(10))]
+    changed, encoder = write_corpus(data.parent / "changed.jsonl", papers), Counting(hashing)
+    build_quietly(changed, data, encoder, bounds=Bounds(part=2, publish_every=0))
+    assert (["000001"], 10) == (opened, encoder.n_encoded)
