@@ -658,8 +658,8 @@ def test_a_rollback_that_was_killed_is_repeated_with_the_generation_it_named(
 
     with monkeypatch.context() as broken:
         broken.setattr("indexer.collection.rollback.write_pointer", killed)
-        told = flat(run("snapshot", "rollback", data, status=130))
-    assert "if this is interrupted, repeat it with --to 000002." in told
+        printed = flat(run("snapshot", "rollback", data, status=130))
+    assert "if this is interrupted, repeat it with --to 000002." in printed
     assert "000004" == publish_into(data, hashing).manifest.generation  # as a running service does
     assert "Generation 000002 is served" in run("snapshot", "rollback", "--to", "000002", data)
     assert 61 == len(open_snapshot(data))
