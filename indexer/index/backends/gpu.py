@@ -34,6 +34,7 @@ _FULL = ("out of memory", "alloc fail")
 # Indexes of each GPU to free at its next call: freeing is a call too, but garbage is collected at any time.
 _to_free: defaultdict[int, deque[Any]] = defaultdict(deque)
 
+_making = threading.Lock()
 log = structlog.get_logger(__name__)
 
 
@@ -178,7 +179,12 @@ def _reachable(device: str) -> list[int]:
     return [own for own in numbers if number is None or number == own]
 
 
-@cache
 def gpu_at(number: int) -> Gpu:
     """Return the GPU with this number, with the resources that its indexes share."""
+    with _making:  # else threads that open their first index at once make several
+        return _made(number)
+
+
+@cache
+def _made(number: int) -> Gpu:
     return Gpu(number, faiss.StandardGpuResources(), threading.Lock())

@@ -2,7 +2,9 @@
 
 import gc
 import threading
+import time
 import weakref
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -30,7 +32,7 @@ def two_gpus(monkeypatch: pytest.MonkeyPatch) -> FaissOnGpus:
     monkeypatch.setattr("models.encoders.devices.free_bytes", stand_in.free)
     monkeypatch.setattr(faiss_codes, "scan_is_cheaper", lambda n_allowed, cost_rows: n_allowed <= cost_rows)
     monkeypatch.setattr(faiss_flat, "scan_is_cheaper", lambda n_allowed: False)
-    gpu.gpu_at.cache_clear()
+    gpu._made.cache_clear()
     gpu._to_free.clear()
     return stand_in
 
@@ -231,6 +233,21 @@ def test_an_error_that_is_not_of_memory_stays_itself(
     two_gpus.calls = None  # type: ignore[assignment] # broken on purpose
     with pytest.raises(AttributeError):
         index.search(queries, K)
+
+
+def test_threads_that_begin_at_once_share_the_resources_of_a_gpu(
+    two_gpus: FaissOnGpus, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A GPU has one object with its resources and its lock, whoever asks first."""
+    make = two_gpus.StandardGpuResources
+
+    def slowly() -> object:
+        time.sleep(0.05)
+        return make()
+
+    monkeypatch.setattr(two_gpus, "StandardGpuResources", slowly)
+    with ThreadPoolExecutor(4) as pool:
+        assert 1 == len({id(found) for found in pool.map(gpu.gpu_at, [0] * 4)})
 
 
 @pytest.mark.parametrize("name", ON_GPUS)
