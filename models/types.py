@@ -269,14 +269,14 @@ class StrengthLabel(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Strength:
-    """The strength of a match, compared with the matches that papers of the collection have in it.
+    """The strength of a match: sampled papers' share that is farther from their nearest paper, relatively.
 
-    ``nearer_than`` is the share of a sample of these papers that are farther from their nearest paper than
-    the result is from the query; each distance is relative to the usual distance for its query.
+    A result is ``related`` if it is no farther than the fifth nearest papers of nearly all of them.
     """
 
     label: StrengthLabel
     nearer_than: float
+    related: bool = True
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,7 @@ from typing import Final
 
 from indexer.catalog.versions import AddedPaper
 from models.errors import SentenceSelectionError
-from models.types import RankedPaper, StrengthLabel
+from models.types import RankedPaper
 from service.answer_warnings import WarningCode, warning
 from service.saved.saved_queries import MAX_ADDED
 from service.search.engine import SearchEngine
@@ -85,7 +85,7 @@ def news_of(
     limit: int,
     weak: bool = False,
 ) -> News:
-    """Return at most ``limit`` of the papers ``added`` that match a query; ``weak`` includes weak matches.
+    """Return at most ``limit`` of the papers ``added`` that match a query; ``weak``: all.
 
     The papers were added after the change ``since``.
 
@@ -164,13 +164,13 @@ def _matching(engine: SearchEngine, query: SearchQuery, *, weak: bool) -> tuple[
 
 
 def _is_good(ranked: RankedPaper, answer: SearchAnswer) -> bool:
-    """Return whether a match is not weak, or the collection is too small to tell.
+    """Return whether a paper is related to the query, or the collection is too small to tell.
 
     Not good if its strength is unknown because a part of the collection is away.
     """
     if ranked.strength is None:
         return answer.coverage == 1
-    return ranked.strength.label is not StrengthLabel.WEAK
+    return ranked.strength.related
 
 
 def _without_weak(answer: SearchAnswer) -> SearchAnswer:

@@ -41,6 +41,8 @@ from service.search.words import QueryVectors, QueryWords, default_weight
 _SAMPLE_PAPERS: Final = 32
 # The candidates of each sampled paper that are compared with it; the nearest is often not among the first 5.
 _CANDIDATES: Final = 200
+# A scale holds the reaches of the nearest neighbours and of the last of so many. News need not be nearest.
+_NEIGHBOURS: Final = 5
 # A scale of fewer papers says nothing.
 _MIN_SCALE_PAPERS: Final = 16
 # The least share of sampled papers whose nearest neighbour is farther than a result with this label.
@@ -108,10 +110,11 @@ def no_good_match(results: Sequence[RankedPaper]) -> Iterator[AnswerWarning]:
 
 # Keyed by the digest of a generation's content: if the same files are opened again for a cursor, or published
 # again, they are not measured again.
-_Scale = Float64[np.ndarray, " n_sampled"]
+# The sorted reaches of the nearest neighbours, and of the last of _NEIGHBOURS.
+_Scale = Float64[np.ndarray, "2 n_sampled"]
 _scales: Final[LRUCache[tuple[bytes, Respect], _Scale]] = LRUCache(256)
 # What was measured of a scale by searches that ended at their deadline, by position of the sampled paper.
-_begun: Final[LRUCache[tuple[bytes, Respect], dict[int, float | None]]] = LRUCache(256)
+_begun: Final[LRUCache[tuple[bytes, Respect], dict[int, tuple[float, float] | None]]] = LRUCache(256)
 _scales_lock: Final = Lock()
 _measuring: Final[Flights[tuple[bytes, Respect], _Scale]] = Flights()
 if hasattr(os, "register_at_fork"):
@@ -149,12 +152,14 @@ class Strengths:
             return None
         if scale is None:
             scale = _measuring.run(key, lambda: self._measured(key))
-        if len(scale) < _MIN_SCALE_PAPERS:
+        n_sampled = scale.shape[1]
+        if n_sampled < _MIN_SCALE_PAPERS:
             return None
-        nearer_than = 1 - float(np.searchsorted(scale, reach, side="right")) / len(scale)
-        if nearer_than >= _STRONG:
-            return Strength(StrengthLabel.STRONG, nearer_than)
-        return Strength(StrengthLabel.FAIR if nearer_than >= _FAIR else StrengthLabel.WEAK, nearer_than)
+        nearest, last = (1 - float(np.searchsorted(own, reach, side="right")) / n_sampled for own in scale)
+        if nearest >= _STRONG:
+            return Strength(StrengthLabel.STRONG, nearest)
+        label = StrengthLabel.FAIR if nearest >= _FAIR else StrengthLabel.WEAK
+        return Strength(label, nearest, related=last >= _FAIR)
 
     def _measured(self, key: tuple[bytes, Respect]) -> _Scale:
         respect = key[1]
@@ -164,14 +169,18 @@ class Strengths:
         for position in self._snapshot.sample(_SAMPLE_PAPERS, *having).tolist():
             if position not in reaches:
                 reaches[position] = self._reach(position, respect)
-        scale: _Scale = np.sort([reach for reach in reaches.values() if reach is not None])
+        found = [reach for reach in reaches.values() if reach is not None]
+        scale: _Scale = np.sort(np.array(found, dtype=np.float64).reshape(-1, 2).T)
         with _scales_lock:
             _scales[key] = scale
             _begun.pop(key, None)
         return scale
 
-    def _reach(self, position: int, respect: Respect) -> float | None:
-        """Return the reach from a paper to its nearest neighbour; ``None`` without one, or a sentence."""
+    def _reach(self, position: int, respect: Respect) -> tuple[float, float] | None:
+        """Return the reach from a paper to its nearest neighbour and to the last of _NEIGHBOURS.
+
+        ``None`` without a neighbour, or a sentence.
+        """
         snapshot, spec = self._snapshot, self._snapshot.manifest.encoder
         text = respect.text and spec.unit is Unit.SENTENCE  # else no single sentence has a vector
         among = snapshot.rows_of_facets(respect.facets) if text and respect.facets else None
@@ -204,8 +213,9 @@ class Strengths:
             specificity=default_specificity(spec),
             apart_from=[position],
         )
-        ranked = comparison.rank(np.array(near), strategy=Strategy.ANY, negative_weight=0.0, n_best=1)
-        return float(ranked.reaches[0])
+        n_best = min(_NEIGHBOURS, len(near))
+        ranked = comparison.rank(np.array(near), strategy=Strategy.ANY, negative_weight=0.0, n_best=n_best)
+        return float(ranked.reaches[0]), float(ranked.reaches[n_best - 1])
 
     def _parts(self, position: int, respect: Respect, *, text: bool) -> list[Part]:
         """Return a paper's parts as a query: its sentences of the facets, or only the longest for a ``text``.

@@ -185,7 +185,7 @@ def test_new_papers_are_shown_until_they_are_seen(client: TestClient) -> None:
     page = page_at(client, path)
     assert ["Songs of whales"] == titles(page)
     assert "1 new paper" in page.text
-    assert "2 papers were added; weak matches are left out" in page.text
+    assert "2 papers were added; those that are hardly related are left out" in page.text
     assert "Whales sing songs." in page.text
     assert re.search(r"Added on \d{1,2} [A-Z][a-z]+ \d{4}", page.text)
     assert {"Songs of whales", "Estates"} == set(titles(page_at(client, f"{path}?weak=1")))

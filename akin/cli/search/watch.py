@@ -33,12 +33,12 @@ def watch(
     url: Url = "",
     key: Key = None,
     limit: Annotated[int, typer.Option(min=1, max=1000, help="How many papers of each query.")] = 10,
-    weak: Annotated[bool, typer.Option("--weak", help="Also show papers whose match is weak.")] = False,
+    weak: Annotated[bool, typer.Option("--weak", help="Also show papers that are hardly related.")] = False,
     seen: Annotated[
         bool,
         typer.Option(
             "--seen",
-            help="Mark all papers added until now as seen, also weak matches; they are no longer new. "
+            help="Mark all papers added until now as seen, related or not; they are no longer new. "
             "If none is shown, or more match than --limit shows, nothing is marked. With --data, queries "
             "that were saved with a key are never marked.",
         ),
@@ -171,7 +171,7 @@ def _shown(query: SavedQuerySummary, news: News) -> Group:
     if news.results and news.coverage == 1 and (kept := _unread(news)):  # otherwise another line says so
         shown.append(Text(kept, style="yellow"))
     if news.reason == "no_match_added" and news.coverage == 1:
-        shown.append(Text("All of them are weak matches; --weak shows them.", style="yellow"))
+        shown.append(Text("All of them are hardly related; --weak shows them.", style="yellow"))
     elif news.detail and news.reason != "nothing_added":
         shown.append(Text(news.detail, style="yellow"))
     return Group(*shown, *notes(news.warnings), Text())

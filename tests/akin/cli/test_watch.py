@@ -84,7 +84,7 @@ def test_weak_matches_are_not_marked_as_seen_if_nothing_else_is_new(data: Path) 
     add_papers(data, ("z/1", "Zyx qwv", "Plm okn ijb."))
     shown = flat(run("watch", "--data", data, "--seen"))
     assert "whales: 0 of 1 paper" in shown
-    assert "All of them are weak matches; --weak shows them." in shown
+    assert "All of them are hardly related; --weak shows them." in shown
     assert "was not marked as seen: no new paper was shown; --weak shows them." in shown
     assert "Zyx qwv" in run("watch", "--data", data, "--weak", "--seen")
     assert "nothing new" in run("watch", "--data", data, "--weak")

@@ -16,6 +16,7 @@ from indexer.files.data_folder import CATALOG_FILE
 from indexer.snapshot.opening import open_snapshot
 from indexer.snapshot.snapshot import Snapshot
 from models.encoder import Encoder
+from models.types import StrengthLabel
 from service.saved.news import news_of
 from service.search.engine import SearchEngine
 from service.search.query import SearchQuery, Seed
@@ -77,6 +78,19 @@ def news(client: TestClient, query: str, **params: Any) -> dict[str, Any]:
 def ids(found: dict[str, Any]) -> list[str]:
     """Return the ids of the papers found, best first."""
     return [each["paper"]["id"] for each in found["results"]]
+
+
+def test_news_need_not_be_nearest_neighbours(plain_engine: SearchEngine) -> None:
+    """Related papers are news although their match is weak; papers of other subjects are not."""
+    query = SearchQuery((Seed("demo:p03-m07"),), limit=99)
+    added = [AddedPaper(paper.id, 0, 0) for paper in map(plain_engine.snapshot.paper, range(100))]
+    shown = [each.ranked for each in news_of(plain_engine, query, added, since=-1, limit=99).papers]
+    labels = {each.strength.label for each in shown if each.strength}
+    assert StrengthLabel.WEAK in labels
+    assert 5 <= len(shown) < 50
+    assert [each.paper.id for each in shown] == [
+        each.paper.id for each in plain_engine.search(query).results[: len(shown)]
+    ]
 
 
 def test_papers_past_the_limit_are_counted(client: TestClient) -> None:

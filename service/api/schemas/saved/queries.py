@@ -160,8 +160,8 @@ class NewPaperOut(RecommendationOut):
 class NewsOut(BaseModel):
     """Papers that are new to a saved query, best first; ``reason`` and, in words, ``detail`` say why if none.
 
-    ``added`` is the number of papers added since that pass its filters; weak matches are left out unless
-    requested. ``matching`` papers match, and at most ``limit`` of them are returned. All papers up to the
+    ``added`` is the number of papers added since that pass its filters; those that are hardly related are
+    left out unless requested. ``matching`` papers match, at most ``limit`` are returned. All papers up to the
     change ``seen_up_to`` were compared: send it back to mark all matches as seen. It stays where it was if
     ``coverage`` is below 1 or ``reason`` is ``no_seed_resolved``. ``unresolved`` are seeds that could not be
     used.

@@ -257,6 +257,16 @@ def test_a_result_is_as_strong_as_from_its_nearest_seed(plain_engine: SearchEngi
     assert max(strengths(*seeds, strategy=Strategy.ALL).values()) < max(together.values())
 
 
+def test_a_weak_match_may_be_related(plain_engine: SearchEngine) -> None:
+    """A paper too far for a nearest neighbour is related if it is no farther than usual fifth neighbours."""
+    results = plain_engine.search(SearchQuery((Seed(ID),), limit=99)).results
+    strengths = [each.strength for each in results if each.strength]
+    assert all(each.related for each in strengths if each.label is not StrengthLabel.WEAK)
+    assert {True, False} == {each.related for each in strengths if each.label is StrengthLabel.WEAK}
+    n_related = sum(each.related for each in strengths)
+    assert 5 <= n_related < 50
+
+
 def test_a_facet_that_too_few_papers_have_makes_no_scale(client: TestClient) -> None:
     """Only eleven demo papers have a sentence of the facet other, too few for a scale."""
     known = search(client, query={"text": "code"}, facet="objective")["results"]
