@@ -12,8 +12,6 @@ from models.transport.problem import set_distances
 
 # Papers compared between two checks for an interruption: a millisecond.
 _COMPARED_AT_ONCE: Final = 256
-# Rows that are read first, to see whether the rows of a request are in memory.
-_FIRST_ROWS: Final = 8
 
 
 def distances_to(
@@ -30,7 +28,7 @@ def distances_to(
     for stored, places, numbers in snapshot.stored(rows):
         wanted = np.full(len(rows), -1)
         wanted[places] = numbers
-        for part in read_in_parts(stored, wanted, _FIRST_ROWS):
+        for part in read_in_parts(stored, wanted):
             now = np.full(len(rows), -1)
             now[part] = wanted[part]
             for first in range(0, len(offsets) - 1, _COMPARED_AT_ONCE):

@@ -139,7 +139,7 @@ def rescored_together(
     ``rows`` has shape (n_rows, dim). Equal distances come in row order.
     """
     distances = np.empty(len(proposed), np.float32)
-    for part in read_in_parts(rows, proposed, _FIRST_ROWS):
+    for part in read_in_parts(rows, proposed):
         distances[part] = _distances_to_any(rows, queries, proposed[part])
     keys = _keys(distances, proposed)
     return _hits(_smallest(np.pad(keys, (0, max(0, k - len(keys))), constant_values=_NO_ROW), k)[None])
@@ -160,13 +160,15 @@ def best_together(hits: Hits) -> Hits:
 def widened(rows: np.ndarray, numbers: Int64[np.ndarray, " n"]) -> Float32[np.ndarray, "n dim"]:
     """Return the rows with these ``numbers`` as float32, for float16 in a tenth of NumPy's time."""
     wide = np.empty((len(numbers), rows.shape[1]), np.float32)
-    for part in read_in_parts(rows, numbers, _FIRST_ROWS):
+    for part in read_in_parts(rows, numbers):
         _widen_all(as_bits(rows), numbers[part], wide[part])
     return wide
 
 
-def read_in_parts(rows: np.ndarray, numbers: Int64[np.ndarray, "..."], n_first: int) -> Iterator[slice]:
-    """Yield the slice of the first row ``numbers``, then that of the others; the caller reads each in turn.
+def read_in_parts(
+    rows: np.ndarray, numbers: Int64[np.ndarray, "..."], n_first: int = _FIRST_ROWS
+) -> Iterator[slice]:
+    """Yield the slice of the first ``n_first`` row ``numbers``, then that of the others; the caller reads each in turn.
 
     If reading the first needs the disk, the others are prefetched; numbers of -1 stand for no row.
     """

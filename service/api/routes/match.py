@@ -4,10 +4,11 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Final
 
+from anyio import to_thread
 from fastapi import APIRouter, Request, Response
 
-from service.access.in_turn import read_then_compute
-from service.access.policy import OWN, READ, requires
+from service.access.in_turn import QueuePlace, read_then_compute
+from service.access.policy import READ, requires
 from service.api.dependencies.answers import AnswersDep
 from service.api.dependencies.engine import EngineDep
 from service.api.dependencies.profiles import kept_profiles
@@ -22,8 +23,7 @@ from service.match.side_by_side import side_by_side
 
 router = APIRouter(prefix="/v1", tags=["match"], route_class=JSONBodyRoute)
 
-# Saved profiles are read from the database first, at a place of its queue.
-_MATCH: Final = replace(OWN, remedy="send fewer submissions or profiles, or match them in a batch")
+_MATCH: Final = replace(READ, remedy="send fewer submissions or profiles, or match them in a batch")
 _COMPARE: Final = replace(READ, remedy="compare shorter texts")
 
 
@@ -42,8 +42,13 @@ async def match_profiles(body: MatchIn, request: Request, engine: EngineDep, ans
             engine, query, lambda: MatchOut.of(match(engine, query)), reads_text=reads_text
         )
 
-    computing = services_of(request.app).queues.computing
-    return await read_then_compute(request.state.turn, read, computing, compute)
+    turn: QueuePlace = request.state.turn
+    if not body.named:
+        return await to_thread.run_sync(compute, {})
+    turn.leave()  # a silent database holds up no search
+    queues = services_of(request.app).queues
+    async with queues.storing.place(turn.deadline) as leave:
+        return await read_then_compute(QueuePlace(turn.deadline, leave), read, queues.computing, compute)
 
 
 @router.post("/compare", response_model=CompareOut)

@@ -13,9 +13,10 @@ from fastapi.testclient import TestClient
 from indexer.catalog.catalog import Catalog
 from indexer.snapshot.opening import open_snapshot
 from models.encoder import Encoder
-from models.errors import InputError, ProfileNotFoundError, QueryError
+from models.errors import InputError, OverloadedError, ProfileNotFoundError, QueryError
 from models.types import Paper
 from service.access.api_keys import Keys, Scope
+from service.access.queue import Admission
 from service.api.services import services_of
 from service.match.query import Profile
 from service.saved.profiles import Profiles
@@ -271,7 +272,10 @@ def test_profiles_are_deleted_with_their_key(catalog_place: str | Path) -> None:
 def test_a_match_that_waits_for_the_database_stops_no_search(
     client: TestClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """While the database is silent, a match with saved profiles takes no place of those that compute."""
+    """While the database is silent, a match with saved profiles takes no place of those that compute.
+
+    A match without any takes no place of those that use the database.
+    """
     put(client, "ada", papers=FLOODS)
     silent, reading = Event(), Event()
     named = Profiles.named
@@ -291,6 +295,17 @@ def test_a_match_that_waits_for_the_database_stops_no_search(
             assert (0, 1) == (queues.computing.running, queues.storing.running)
             search = client.post("/v1/search", json={"query": {"paper_id": FLOODS[0]}})
             assert (200, False) == (search.status_code, match.done())
+            room_for = Admission.expect_room
+
+            def expect_room(admission: Admission, within_s: float) -> None:
+                if admission is queues.storing:
+                    raise OverloadedError("All places of the database are taken", retry_after_s=1)
+                room_for(admission, within_s)
+
+            monkeypatch.setattr(Admission, "expect_room", expect_room)
+            papers = {**body, "profiles": [{"name": "grace", "papers": FLOODS}]}
+            assert 200 == client.post("/v1/match", json=papers).status_code
+            assert 503 == client.post("/v1/match", json=body).status_code
         finally:
             silent.set()
         assert 200 == match.result().status_code
