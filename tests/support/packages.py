@@ -1,5 +1,6 @@
 """Distributions built from this tree, new environments to install them into, and notebooks run there."""
 
+import re
 import shutil
 import subprocess
 import sys
@@ -48,6 +49,12 @@ def build(scratch: Path) -> Path:
     return built
 
 
+def wanted_of(built: Path, *extras: str, kind: str = "whl") -> str:
+    """Return the requirement of a distribution of ``built`` with ``extras``."""
+    (distribution,) = built.glob(f"*.{kind}")
+    return f"akin[{','.join(extras)}] @ {distribution.as_uri()}"
+
+
 def install(built: Path, folder: Path, *extras: str, beside: tuple[str, ...] = (), kind: str = "whl") -> Path:
     """Install a distribution of ``built`` with ``extras`` into a new environment; return its programs.
 
@@ -55,11 +62,21 @@ def install(built: Path, folder: Path, *extras: str, beside: tuple[str, ...] = (
     Versions are those of the lock; ``beside`` are other packages to install.
     """
     run(UV, "venv", "--quiet", "--python", sys.executable, folder)
-    python, (distribution,) = folder / "bin" / "python", built.glob(f"*.{kind}")
-    wanted = f"akin[{','.join(extras)}] @ {distribution.as_uri()}"
+    python, wanted = folder / "bin" / "python", wanted_of(built, *extras, kind=kind)
     given = ("--quiet", "--compile-bytecode", "--python", python, "--constraints", ROOT / "requirements.lock")
     run(UV, "pip", "install", *given, wanted, *beside)
     return python.parent
+
+
+def install_by_pip(built: Path, folder: Path, *extras: str, beside: tuple[str, ...] = ()) -> Path:
+    """Do as :func:`install` by ``pip`` without a cache, as on a machine that never had these packages."""
+    run(sys.executable, "-m", "venv", folder)
+    versions = folder / "versions.txt"  # pip takes no hashes beside a wheel that has none
+    locked = (ROOT / "requirements.lock").read_text(encoding="utf-8")
+    versions.write_text("\n".join(re.findall(r"^[\w.-]+==[^\s;\\]+", locked, re.MULTILINE)), encoding="utf-8")
+    given = ("--quiet", "--no-cache-dir", "--constraint", versions)
+    run(folder / "bin" / "pip", "install", *given, wanted_of(built, *extras), *beside)
+    return folder / "bin"
 
 
 def executed(programs: Path, notebook: nbformat.NotebookNode, folder: Path) -> str:

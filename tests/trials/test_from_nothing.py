@@ -6,7 +6,7 @@ docs/measured/measurements.md keeps the table that this prints.
 """
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import islice, pairwise
 from pathlib import Path
 
@@ -17,7 +17,7 @@ from indexer.corpus.read import read_corpus
 from service.api.exports import to_bibtex
 from tests.support.builds import DEMO_CORPUS, ROOT
 from tests.support.outside_data import outside_data
-from tests.support.packages import build, executed, install, run
+from tests.support.packages import build, executed, install, install_by_pip, run
 from tests.support.trials.settings import print_figure
 
 N_PAPERS = 300
@@ -56,17 +56,20 @@ def test_a_library_has_the_papers_of_its_corpus(tmp_path: Path) -> None:
 
 
 @pytest.mark.trial
-def test_a_search_from_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("installer", [install_by_pip, install])
+def test_a_search_from_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, installer: Callable[..., Path]
+) -> None:
     """A new environment searches in a notebook, runs the tutorial, and makes a table from a library.
 
-    The time of each step is printed.
+    The time of each step is printed: once with pip and nothing cached, once with uv and its cache.
     """
     corpus = outside_data("corpus.jsonl.gz")
     library, data = tmp_path / "my.bib", tmp_path / "library"
     title, *_ = write_library(corpus, library)
     built = build(tmp_path)
     steps = [("start", time.monotonic())]
-    programs = install(built, tmp_path / "venv", "local", beside=("ipykernel", "nbclient", "pandas"))
+    programs = installer(built, tmp_path / "venv", "local", beside=("ipykernel", "nbclient", "pandas"))
     steps.append(("install the wheel and its packages", time.monotonic()))
     notebook = nbformat.v4.new_notebook()
     notebook.cells = [

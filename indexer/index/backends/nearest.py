@@ -168,9 +168,10 @@ def widened(rows: np.ndarray, numbers: Int64[np.ndarray, " n"]) -> Float32[np.nd
 def read_in_parts(
     rows: np.ndarray, numbers: Int64[np.ndarray, "..."], n_first: int = _FIRST_ROWS
 ) -> Iterator[slice]:
-    """Yield the slice of the first ``n_first`` row ``numbers``, then that of the others; the caller reads each in turn.
+    """Yield the slice of the first ``n_first`` row ``numbers``, then that of the others.
 
-    If reading the first needs the disk, the others are prefetched; numbers of -1 stand for no row.
+    The caller reads each in turn. If reading the first needs the disk, the others are prefetched; numbers of
+    -1 stand for no row.
     """
     with read_alone(rows):
         before = disk_reads()
