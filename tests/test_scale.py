@@ -31,6 +31,8 @@ def test_the_arithmetic_is_that_of_a_line() -> None:
         {"what": "encode some, float32", "beside": "the same in int8", "ours": 72.0, "theirs": 24.0},
     ]
     memory, building, asking, engines = tables(sizes, {"rows": rows})
+    slower = [{**row, "theirs": 500.0} for row in rows]
+    assert "bfloat16" not in tables(sizes, {"rows": slower})[1]  # as on a processor without its instructions
     assert "| vectors, float16 | 768 | 6,144 | 0.77 | 77 | 768 |" in memory
     assert "| encode, float32 (72 ms a paper) | 2.5 | 250 | 2,500 |" in building
     assert "| encode, bfloat16 (36 ms a paper) | 1.2 | 125 | 1,250 |" in building
