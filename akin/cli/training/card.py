@@ -84,13 +84,14 @@ def _small_models(config: RunConfig) -> list[str]:
     """Return the section on the small models in the folder and their training data, empty without any."""
     made = []
     if config.facets is not None:
-        made.append(("facet tagger", TAGGER, config.facets.labelled))
-    if config.functions is not None:
-        made.append(("encoder of rhetorical functions", FUNCTIONS, config.functions.corpora))
+        made.append(("facet tagger", TAGGER, config.facets.labelled, ""))
+    if (own := config.functions) is not None:
+        how = f"; objective {own.objective}, n-grams of {own.ngram_words} words or more"
+        made.append(("encoder of rhetorical functions", FUNCTIONS, own.corpora, how))
     lines = [
         f"- `{file}`: {what} that reads this encoder's layers, trained on "
-        f"{', '.join(f'`{path.name}`' for path in paths)}."
-        for what, file, paths in made
+        f"{', '.join(f'`{path.name}`' for path in paths)}{how}."
+        for what, file, paths, how in made
     ]
     return ["## Small models", "", *lines, ""] if lines else []
 

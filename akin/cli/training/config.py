@@ -28,7 +28,7 @@ from models.errors import InputError
 from models.training.batches import Mixing
 from models.training.objectives.batch import RetrievalObjective
 from models.training.objectives.distances import DOCUMENT
-from models.training.rhetoric.phrases import PHRASES
+from models.training.rhetoric.phrases import MAX_WORDS, MIN_WORDS, PHRASES
 from models.types import Precision
 from service.validation import faults_of, sentence
 
@@ -95,10 +95,13 @@ class FunctionsConfig(_Strict):
     corpora: tuple[Path, ...] = Field(min_length=1)
     phrases: Path = PHRASES
     exclude: Path | None = None
+    objective: str = "softmax"
     per_function: int = Field(default=300, ge=2)
+    ngram_words: int = Field(default=MIN_WORDS, ge=MIN_WORDS, le=MAX_WORDS)
     layers: tuple[int, ...] = (1, 2, 3, 4)
     dim: int = Field(default=128, ge=2)
     n_epochs: int = Field(default=5, ge=1)
+    seeds: int = Field(default=1, ge=1)
 
 
 class RunConfig(_Strict):

@@ -149,8 +149,8 @@ def train_functions(
 ) -> str:
     """Train heads with ``settings`` (HeadSettings), write their weights, and return a report.
 
-    With several ``seeds``, each has a file: ``out`` with ``-seedN`` before its extension. Only sentences of
-    ``n_functions`` functions, drawn by the seed, are learnt from; None: of all. Raises InputError.
+    With several ``seeds``, each has a file (``file_of_seed``). Only sentences of ``n_functions`` functions,
+    drawn by the seed, are learnt from; None: of all. Raises InputError.
     """
     from models.training.rhetoric import functions as training
 
@@ -179,7 +179,7 @@ def train_functions(
             "least_words": found.least_words,
             **asdict(own),
         }
-        file = out if seeds == 1 else out.with_name(f"{out.stem}-seed{seed}{out.suffix}")
+        file = file_of_seed(out, seed, seeds=seeds)
         content = weights_content(trained.head, metadata)
         with storage_errors(file):
             replace_file(file, content)
@@ -202,6 +202,11 @@ def train_functions(
         if map_others:
             lines.append(f"Over {seeds} seeds, functions not learnt from: MAP@R {_spread(map_others)}.")
     return "\n".join(lines)
+
+
+def file_of_seed(out: Path, seed: int, *, seeds: int) -> Path:
+    """Return the file of the weights of ``seed``: ``out``, with ``-seedN`` in its name if ``seeds`` > 1."""
+    return out if seeds == 1 else out.with_name(f"{out.stem}-seed{seed}{out.suffix}")
 
 
 def _spread(values: Sequence[float]) -> str:

@@ -3,25 +3,18 @@
 import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
-from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
 import orjson
-from rich.console import RenderableType
-from rich.text import Text
 
-from akin.cli.evaluation.study_scores import facet_tables
-from akin.cli.training.card import FUNCTIONS, TAGGER, model_card, reservation
+from akin.cli.training.card import model_card, reservation
 from akin.cli.training.config import RunConfig, pooled_for, require_possible, settings_of
 from akin.cli.training.curve import curve
-from akin.cli.training.facets import LabelledPapers, read_all_labelled, train_facets
-from akin.cli.training.functions import find_examples, train_functions
 from evaluation.sets.pairs import read_set
 from indexer.files.durable import replace_file, storage_errors
 from models.checkpoints.checkpoints import locate_checkpoint, verify_weights
 from models.checkpoints.fingerprints import fingerprint
-from models.encoder import load_encoder
 from models.encoders.changes import changes_content
 from models.encoders.devices import expect_memory
 from models.errors import InputError
@@ -30,13 +23,10 @@ from models.registry import resolve
 from models.training.batches import Mixing, Schedule
 from models.training.examples import TrainingSet
 from models.training.export import averaged, write_encoder
-from models.training.facets import TaggerSettings
 from models.training.held_out import measure_held_out
 from models.training.loop import History, LoopSettings, State, Training
 from models.training.objectives import OBJECTIVES
 from models.training.objectives.batch import RetrievalObjective
-from models.training.rhetoric.functions import HeadSettings
-from models.training.rhetoric.phrases import MIN_WORDS
 from models.training.set_checks import overlaps, require_learnable
 from models.training.storage import read_state, state_content
 from models.training.trainable import LowRank, Trainable
@@ -49,63 +39,6 @@ _TAU = 0.5  # the transport's temperature if neither configuration, objective no
 # Settings that do not affect the trained weights; the content of the encoder counts, not its name.
 _UNDECISIVE = {"name", "share", "facets", "functions", "encoder", "batch_tokens", "tau", "held_out"}
 _UNDECISIVE_STEPS = {"checkpoint_every", "measure_every", "patience", "cache_gradients"}
-
-
-class Heads:
-    """The small models on the trained encoder's layers that ``config`` requests.
-
-    Their training data is read at once, so that errors in it are found before the encoder is trained.
-    Raises InputError or StorageError.
-    """
-
-    def __init__(self, config: RunConfig, *, on_progress: ProgressFn) -> None:
-        self._facets, self._functions, self._seed = config.facets, config.functions, config.steps.seed
-        self._labelled, self._found = LabelledPapers(()), None
-        if config.facets is not None:
-            self._labelled = read_all_labelled(config.facets.labelled, held_out=config.facets.held_out)
-        if config.functions is not None:
-            self._found = find_examples(
-                config.functions.corpora,
-                config.functions.phrases,
-                exclude=config.functions.exclude,
-                limit=None,
-                per_function=config.functions.per_function,
-                least_words=MIN_WORDS,
-                seed=self._seed,
-                on_progress=on_progress,
-            )
-            self._found.require_examples()
-
-    def write(self, folder: Path, *, device: str, on_progress: ProgressFn) -> list[RenderableType]:
-        """Train the models that are not yet in the encoder's ``folder``, write them there, return a report.
-
-        ``load_annotator`` finds them there. Raises EncoderError for layers that the encoder does not have.
-        """
-        tagger, functions = folder / TAGGER, folder / FUNCTIONS
-        encoder = cache(partial(load_encoder, str(folder), device=device))  # once, and only if one is trained
-        kept = "already exists and stays as it is; delete it to train it again."
-        shown: list[RenderableType] = [Text(f"{one} {kept}") for one in (tagger, functions) if one.exists()]
-        if self._facets is not None and not tagger.exists():
-            settings = TaggerSettings(
-                layers=self._facets.layers, n_epochs=self._facets.n_epochs, seed=self._seed
-            )
-            measured = train_facets(self._labelled, encoder(), settings, out=tagger, on_progress=on_progress)
-            shown += [] if measured is None else [facet_tables(measured)]
-            shown.append(Text(f"Wrote {tagger}, trained on {len(self._labelled.learnt):,} abstracts."))
-        if self._functions is not None and self._found is not None and not functions.exists():
-            summary = train_functions(
-                self._found,
-                encoder(),
-                self._functions.layers,
-                HeadSettings(dim=self._functions.dim, n_epochs=self._functions.n_epochs, seed=self._seed),
-                out=functions,
-                seeds=1,
-                n_functions=None,
-                cache=None,
-                on_progress=on_progress,
-            )
-            shown.append(Text(summary))
-        return shown
 
 
 class Run:

@@ -28,7 +28,8 @@ from models.errors import InputError
 from models.training.rhetoric.phrases import PHRASES
 
 if TYPE_CHECKING:
-    from akin.cli.training.run import Heads, Run
+    from akin.cli.training.heads import Heads
+    from akin.cli.training.run import Run
 
 
 class _ConfigOrCommand(TyperGroup):
@@ -70,7 +71,8 @@ def run(
         import torch
 
         torch.set_num_threads(threads)
-    from akin.cli.training.run import ENCODER, Heads, Run
+    from akin.cli.training.heads import Heads
+    from akin.cli.training.run import ENCODER, Run
 
     running = Run(read, out, device=device)
     _warn(running)
@@ -97,7 +99,8 @@ def export(
     ] = False,
 ) -> None:
     """Export a checkpoint of a run as an encoder, even while it trains."""
-    from akin.cli.training.run import Heads, Run
+    from akin.cli.training.heads import Heads
+    from akin.cli.training.run import Run
 
     running = Run(read := read_config(config), out, device="cpu")
     _warn(running)
@@ -192,9 +195,6 @@ def functions(
     from models.training.rhetoric import functions as training
 
     settings = training.HeadSettings(objective=objective, dim=dim, n_epochs=epochs, seed=seed)
-    from models.training.rhetoric.objectives import build_loss
-
-    build_loss(objective, n_functions=2, dim=dim)
     read_layers = layer_numbers(layers)
     with show_progress(stderr) as on_progress:
         found = find_examples(

@@ -35,7 +35,7 @@ class HeadSettings:
 
     Training starts from the principal components of the layers, so from similarities the encoder already
     has, with vectors of norm ``start_norm`` (root mean square). With a smaller norm, training moves further
-    away from this start.
+    away from this start. Raises UnknownNameError or MissingPackageError for the objective.
     """
 
     objective: str = "softmax"
@@ -45,6 +45,9 @@ class HeadSettings:
     start_norm: float = 10.0
     dropout: float = 0.2  # of the inputs
     seed: int = 0
+
+    def __post_init__(self) -> None:
+        build_loss(self.objective, n_functions=2, dim=self.dim)
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,8 +158,7 @@ def train_head(
 
     A tenth of the papers is held out. After each epoch, ``measure`` scores their sentences (the mean of those
     in context and those alone); the head of the epoch with the best score is kept, the last one if no epoch
-    has a score (NaN). Raises UnknownNameError or MissingPackageError for the objective, InputError for more
-    dimensions than the layers have.
+    has a score (NaN). Raises InputError for more dimensions than the layers have.
     """
     require_dim(settings, features.rows[0].size)
     rng = np.random.default_rng(settings.seed)

@@ -8,6 +8,7 @@ import pytest
 from akin.cli.training.card import FUNCTIONS, TAGGER
 from akin.cli.training.run import CARD, ENCODER
 from models.annotator import Annotator, load_annotator
+from models.functions import read_metadata
 from tests.support.commands import flat, run
 from tests.support.examples.models.training_sets import write_run
 
@@ -99,12 +100,31 @@ def test_an_export_has_small_models_of_its_own(config: Path, tmp_path: Path) -> 
     assert annotator_of(half).tagger.spec.name == "facets-surface"
 
 
+def test_functions_take_the_settings_of_their_command(config: Path, tmp_path: Path) -> None:
+    """Objective and n-grams are those given; each seed has weights, and the encoder has the first's."""
+    (tmp_path / "phrases.toml").write_text(PHRASES.replace("'we show'", "'we show', 'we show a'"))
+    text = config.read_text().replace("n_steps = 8\n", "n_steps = 8\nseed = 3\n")
+    config.write_text(text + 'objective = "triplet"\nngram_words = 3\nseeds = 2\n')
+    out = tmp_path / "out"
+    assert "Over 2 seeds, functions learnt from: MAP@R" in flat(run("train", config, "--out", out))
+    files = [out / f"{ENCODER}-functions-trained-seed{seed}.safetensors" for seed in (3, 4)]
+    stored = [read_metadata(file) for file in files]
+    wanted = ("objective", "least_words", "seed")
+    assert [["triplet", 3, 3], ["triplet", 3, 4]] == [[one[key] for key in wanted] for one in stored]
+    assert files[0].read_bytes() == (out / ENCODER / FUNCTIONS).read_bytes() != files[1].read_bytes()
+    assert "objective triplet, n-grams of 3 words or more" in (out / ENCODER / CARD).read_text()
+
+
 @pytest.mark.parametrize(
     ("before", "after", "expected"),
     [
         ('labelled = ["labelled.jsonl"]', 'labelled = ["absent.jsonl"]', "absent.jsonl: no such file"),
         ('phrases = "phrases.toml"', 'phrases = "absent.toml"', "absent.toml cannot be read"),
         ("held_out = 0.3", "held_out = 2", "facets.held_out"),
+        ("dim = 8", 'objective = "hinge"', "Unknown objective 'hinge'; known: softmax, triplet"),
+        ("dim = 8", "ngram_words = 6", "functions.ngram_words"),
+        ("dim = 8", "ngram_words = 3", "phrases of 3 words or more; at least two are needed"),
+        ("dim = 8", "seeds = 0", "functions.seeds"),
     ],
 )
 def test_what_cannot_be_used_is_reported_before_training(
