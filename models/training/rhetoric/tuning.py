@@ -31,7 +31,7 @@ from models.types import ProgressFn
 
 @dataclass(frozen=True, slots=True)
 class TuningSettings:
-    """The settings of fine-tuning, by default those of the paper; ``learning_rate`` is that of AdamW."""
+    """The settings of fine-tuning, by default those of the paper; ``learning_rate`` is the first step's."""
 
     objective: str = "softmax"
     n_epochs: int = 5
@@ -80,14 +80,18 @@ def _tune(
     settings: TuningSettings,
     on_progress: ProgressFn,
 ) -> None:
-    """Train the weights of ``model`` so that sentences with the same label get similar vectors."""
+    """Train the weights of ``model`` so that sentences with the same label get similar vectors.
+
+    As in the paper's code, weights do not decay, and the rate falls linearly to 0.
+    """
     per_class = OBJECTIVES[settings.objective].per_class
     batches = balanced_batches(labels, per_class=per_class, rng=np.random.default_rng(settings.seed))
     loss = build_loss(settings.objective, n_functions=int(labels.max()) + 1, dim=model.config.hidden_size)
     loss.to(model.device)
     parameters = [*model.parameters(), *loss.parameters()]
-    optimiser = torch.optim.AdamW(parameters, lr=settings.learning_rate)
+    optimiser = torch.optim.Adam(parameters, lr=settings.learning_rate)
     n_steps = settings.n_epochs * -(-len(tokens) // BATCH)
+    schedule = torch.optim.lr_scheduler.LambdaLR(optimiser, lambda step: 1 - step / n_steps)
     model.train()
     for step, batch in enumerate(itertools.islice(batches, n_steps)):
         optimiser.zero_grad()
@@ -100,6 +104,7 @@ def _tune(
             )
         value.backward()
         optimiser.step()
+        schedule.step()
         on_progress("steps", step + 1, n_steps)
 
 

@@ -442,6 +442,35 @@ def test_a_loss_that_is_no_number_ends_tuning(
     assert not (tmp_path / "tuned").exists()
 
 
+def test_tuned_weights_do_not_decay_and_the_rate_falls(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With a constant gradient, a weight moves by the rate of each step alone: 1, 3/4, 1/2 and 1/4 of it."""
+    from models.training.rhetoric.tuning import TuningSettings, tune_encoder
+
+    weight = torch.nn.Parameter(torch.ones(()))
+
+    class Slope(torch.nn.Module):
+        """A loss whose gradient is 1 in its own weight, and 0 in the vectors."""
+
+        def __init__(self) -> None:
+            super().__init__()
+            self.weight = weight
+
+        def forward(self, vectors: torch.Tensor, _labels: torch.Tensor) -> torch.Tensor:
+            return self.weight + 0 * vectors.sum()
+
+    monkeypatch.setattr("models.training.rhetoric.tuning.build_loss", lambda *_, **__: Slope())
+    folder = write_tiny_bert(tmp_path / "tiny")
+    examples = [
+        Example(Paper(text, "", text, (Sentence(text, 0, 0),)), 0, text) for text in ("we show", "a method")
+    ]
+    settings = TuningSettings(n_epochs=4, learning_rate=0.1)
+    names = ["we show", "a method"]
+    tune_encoder(examples, names, str(folder), tmp_path / "tuned", settings, device="cpu", on_progress=quiet)
+    assert 1 - 0.1 * (1 + 0.75 + 0.5 + 0.25) == pytest.approx(weight.item(), abs=1e-6)
+
+
 def test_tuning_reads_sentences_as_the_encoder_does(tmp_path: Path) -> None:
     """The vectors being tuned are those of the contextual encoder for the sentence alone."""
     from transformers import BertModel
