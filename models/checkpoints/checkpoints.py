@@ -118,10 +118,16 @@ CHECKPOINTS: Mapping[str, PublishedCheckpoint] = MappingProxyType(
         "aspire-cocite-compsci": PublishedCheckpoint("allenai/aspire-biencoder-compsci-spec", _DOCUMENT),
         "aspire-cocite-biomed": PublishedCheckpoint("allenai/aspire-biencoder-biomed-scib", _DOCUMENT),
         "aspire-cocite-biomed-spec": PublishedCheckpoint("allenai/aspire-biencoder-biomed-spec", _DOCUMENT),
+        # The CLS of any text; ASPIRE gives it single sentences (semantics 3.10, 3.12).
+        "cosentbert": PublishedCheckpoint("allenai/aspire-sentence-embedder", _DOCUMENT),
         "specter": PublishedCheckpoint("allenai/specter", _DOCUMENT),
+        # The transformer alone: adapters, one for each kind of task, are repositories of their own.
+        "specter2-base": PublishedCheckpoint("allenai/specter2_base", _DOCUMENT),
         "scincl": PublishedCheckpoint(
             "malteos/scincl", _DOCUMENT, revision="ebc5348d184ba2fc9beee69b4e394263fce57b2e"
         ),
+        # Pre-trained only, so a beginning for training (ASPIRE's pooling), not an encoder to search with.
+        "modernbert-base": PublishedCheckpoint("answerdotai/ModernBERT-base"),
     }
 )
 

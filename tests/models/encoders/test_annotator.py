@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from indexer.snapshot.snapshot import Snapshot
-from models.annotator import Annotator
+from models.annotator import Annotator, load_annotator
 from models.encoder import Encoder, load_encoder
 from models.errors import EncoderError
 from models.types import EncodedPaper, Facet, Paper
@@ -55,6 +55,17 @@ def test_one_pass_serves_every_reader(tiny: Encoder) -> None:
         np.testing.assert_allclose(alone.sentences, own.encoded.sentences, atol=1e-5)
         assert (len(given.sentences), 5) == own.probabilities.shape
         assert all(sentence.facet is not None for sentence in own.paper.sentences)
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [("minilm", ("facets-minilm", "functions-minilm")), ("akin-minilm", ("facets-surface", None))],
+)
+def test_the_models_that_come_with_akin_fit_minilm_alone(name: str, expected: tuple[str, str | None]) -> None:
+    """With akin-minilm, facets come from the tagger of text alone, and no sentence has a function."""
+    loaded = load_annotator(name, device="cpu")
+    spec = loaded.function_spec
+    assert expected == (loaded.tagger.spec.name, None if spec is None else spec.name)
 
 
 def test_readers_of_the_text_alone_cost_no_layers(tiny: Encoder) -> None:
