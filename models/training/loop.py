@@ -16,6 +16,7 @@ import torch
 from models.errors import InputError
 from models.training.assembly import assembled, joined
 from models.training.batches import BatchDraw, Schedule
+from models.training.cost import Cost
 from models.training.examples import TrainingSet
 from models.training.objectives.batch import RetrievalObjective, Vectors
 from models.training.trainable import Trainable
@@ -100,7 +101,10 @@ MeasureFn = Callable[[], Mapping[str, float]]
 
 
 class Training:
-    """A training run on ``sets``, with an objective for each, in the order of ``schedule``."""
+    """A training run on ``sets``, with an objective for each, in the order of ``schedule``.
+
+    The cost of its steps is added to ``cost``.
+    """
 
     def __init__(
         self,
@@ -109,10 +113,11 @@ class Training:
         objectives: Sequence[RetrievalObjective],
         schedule: Schedule,
         settings: LoopSettings,
+        cost: Cost,
     ) -> None:
         self._model, self._sets, self._objectives = model, sets, objectives
         self._schedule, self._settings = schedule, settings
-        self._parameters = model.parameters()
+        self._parameters, self._cost = model.parameters(), cost
         self._optimiser = torch.optim.AdamW(
             self._parameters.values(), lr=settings.learning_rate, weight_decay=settings.weight_decay
         )
@@ -133,7 +138,8 @@ class Training:
         for step in range(first, settings.n_steps):
             if self._is_out_of_patience(history):
                 break
-            history.losses.append(self._step(step))
+            with self._cost.step(self._model.device):
+                history.losses.append(self._step(step))
             done = step + 1
             on_progress("steps", done, settings.n_steps)
             measures = done % settings.measure_every == 0 or done == settings.n_steps
@@ -184,6 +190,7 @@ class Training:
             for name in (example.query, example.positive, *example.negatives):
                 names.append(name)
                 papers.append(of.texts[name])
+        self._cost.n_papers += len(papers)
         tokens = self._model.tokenise(papers)
         passes = self._model.passes(tokens)
         seeds = [_seed(self._settings.seed, number, one) for one in range(len(passes))]

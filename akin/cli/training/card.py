@@ -1,64 +1,32 @@
 """The model card of a trained encoder."""
 
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
-from pathlib import Path
 
 import orjson
-from pydantic import BaseModel, ValidationError
 
 from akin.cli.training.config import RunConfig
-from akin.cli.training.sets import REPORT
-from models.training.examples import TrainingSet
+from akin.cli.training.figures import RunFigures
 from models.training.loop import State
-from models.training.pairs.leaks import left_out
 
-# Settings with paths, which are left out: a card is published, the paths of a machine are not.
-_WITH_PATHS = {"sets", "held_out", "facets", "functions"}
 # The files of models trained on an encoder's layers, in its folder.
 TAGGER, FUNCTIONS = "facets-trained.safetensors", "functions-trained.safetensors"
 
 
-class _Report(BaseModel):
-    """What the report of a recipe says of the papers that it left out."""
-
-    left_out_by_the_leak_guard: dict[str, int] = {}
-    evaluations: list[str] | None = None
-
-
-def model_card(
-    config: RunConfig,
-    sets: Sequence[TrainingSet],
-    state: State,
-    *,
-    drawn: Sequence[int],
-    commands: Sequence[str],
-    overlaps: Sequence[str] = (),
-) -> str:
-    """Return the card as Markdown; ``config.share`` is how much of the change the encoder has.
-
-    ``state`` is the exported checkpoint, ``drawn`` the number of examples of each set that it was trained
-    on, repeated ones included. ``commands`` make the encoder, ``overlaps`` say what training sets and
-    held-out pairs have in common.
-    """
+def model_card(config: RunConfig, figures: RunFigures, *, commands: Sequence[str]) -> str:
+    """Return the card as Markdown; ``commands`` make the encoder."""
     rank, steps = config.low_rank, config.steps
     kind = "all weights" if rank is None else f"low-rank changes (rank {rank.rank}, alpha {rank.alpha:g})"
     data = [
-        f"- `{own.path.name}`: {len(made.examples):,} examples, {len(made.texts):,} texts, weight "
-        f"{own.weight:g}; {seen:,} drawn ({seen / len(made.examples):.2f} epochs); objective "
-        f"{_inline(own.objective)}; licence: {own.licence}.{_left_out(own.path)}"
-        for own, made, seen in zip(config.sets, sets, drawn, strict=True)
+        f"- `{own.name}`: {own.n_examples:,} examples, {own.n_texts:,} texts, weight {own.weight:g}; "
+        f"{own.n_drawn:,} drawn ({own.n_drawn / own.n_examples:.2f} epochs); objective "
+        f"{_inline(own.objective)}; licence: {own.licence}.{f' {own.left_out}' if own.left_out else ''}"
+        for own in figures.sets
     ]
-    encoder = Path(config.encoder).name  # the name of a checkpoint is unchanged
-    settings = {
-        **config.model_dump(mode="json", exclude=_WITH_PATHS, exclude_none=True),
-        "encoder": encoder,
-    }
-    written = orjson.dumps(settings, option=orjson.OPT_INDENT_2).decode().splitlines()
+    written = orjson.dumps(figures.settings, option=orjson.OPT_INDENT_2).decode().splitlines()
     how = (
-        f"`{encoder}`, trained further: {kind}, {config.share:g} of the change kept. Checkpoint of "
-        f"step {state.step:,} of {steps.n_steps:,}; {steps.batch * steps.accumulate} examples a step, sets "
-        f"mixed: {config.mixing}."
+        f"`{figures.settings['encoder']}`, trained further: {kind}, {config.share:g} of the change kept. "
+        f"Checkpoint of step {figures.step:,} of {steps.n_steps:,}; {steps.batch * steps.accumulate} "
+        f"examples a step, sets mixed: {config.mixing}.{_cost(figures)}"
     )
     lines = [
         f"# {config.name}",
@@ -71,8 +39,8 @@ def model_card(
         *(
             "## Held-out pairs",
             "",
-            *_measured(state),
-            *(f"\n{overlap[0].upper()}{overlap[1:]}" for overlap in overlaps),
+            *_measured(figures),
+            *(f"\n{overlap[0].upper()}{overlap[1:]}" for overlap in figures.overlaps),
             "",
         ),
         *("## Configuration", "", *(f"    {line}" for line in written)),
@@ -96,20 +64,31 @@ def _small_models(config: RunConfig) -> list[str]:
     return ["## Small models", "", *lines, ""] if lines else []
 
 
-def _measured(state: State) -> list[str]:
+def _cost(figures: RunFigures) -> str:
+    """Return a sentence on time and memory, nothing if the run did not count them."""
+    cost = figures.cost
+    if not cost.n_papers:
+        return ""
+    return (
+        f" Training took {cost.seconds / 60:,.1f} minutes ({cost.device}), without measuring: "
+        f"{cost.papers_per_s:,.1f} papers a second, at most {cost.peak_memory_mib:,.0f} MiB of memory."
+    )
+
+
+def _measured(figures: RunFigures) -> list[str]:
     """Return a table by step: mean reciprocal rank and share found first, percent; and the change in all."""
-    measured = [(step, figures) for step, figures in state.history.measured if figures]
+    measured = [(step, values) for step, values in figures.measured if values]
     if not measured:
         return ["None were measured."]
     names = list(measured[-1][1])
     rows = [["step", *names], ["---", *("---:" for _ in names)]]
-    rows += [[f"{step:,}", *(f"{figures[name]:.1f}" for name in names)] for step, figures in measured]
+    rows += [[f"{step:,}", *(f"{values[name]:.1f}" for name in names)] for step, values in measured]
     table = ["| " + " | ".join(row) + " |" for row in rows]
-    before, own = (state.history.figures_at(step) for step in (0, state.step))
-    if not (before and own and state.step):
+    before, own = (dict(measured).get(step) for step in (0, figures.step))
+    if not (before and own and figures.step):
         return table
     apart = ", ".join(f"{name} {own[name] - before[name]:+.1f}" for name in names)
-    return [*table, "", f"Step {state.step:,} minus step 0, the encoder before training: {apart}."]
+    return [*table, "", f"Step {figures.step:,} minus step 0, the encoder before training: {apart}."]
 
 
 def reservation(state: State) -> str:
@@ -123,16 +102,6 @@ def reservation(state: State) -> str:
     return (
         f" On the held-out pairs, the encoder before training was {'better' if own < before else 'as good'}."
     )
-
-
-def _left_out(folder: Path) -> str:
-    report = folder / REPORT
-    if not report.is_file():
-        return ""
-    with suppress(orjson.JSONDecodeError, ValidationError):  # such as one written by hand
-        found = _Report.model_validate(orjson.loads(report.read_bytes()))
-        return f" {left_out(found.left_out_by_the_leak_guard, found.evaluations)}"
-    return ""
 
 
 def _inline(objective: Mapping[str, object]) -> str:

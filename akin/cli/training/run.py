@@ -4,6 +4,7 @@ import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import orjson
@@ -11,6 +12,7 @@ import orjson
 from akin.cli.training.card import model_card, reservation
 from akin.cli.training.config import RunConfig, pooled_for, require_possible, settings_of
 from akin.cli.training.curve import curve
+from akin.cli.training.figures import figures_of, stored_cost
 from evaluation.sets.pairs import read_set
 from indexer.files.durable import replace_file, storage_errors
 from models.checkpoints.checkpoints import locate_checkpoint, verify_weights
@@ -21,6 +23,7 @@ from models.errors import InputError
 from models.new_folder import expect_new, new_folder
 from models.registry import resolve
 from models.training.batches import Mixing, Schedule
+from models.training.cost import Cost
 from models.training.examples import TrainingSet
 from models.training.export import averaged, write_encoder
 from models.training.held_out import measure_held_out
@@ -83,8 +86,11 @@ class Run:
         state = self._state(there[0]) if there else None
         if state is None and (self._out / ENCODER).exists():
             raise InputError(f"{self._out} has files of another run; give a new --out, or delete the folder.")
+        self._cost = Cost() if state is None else stored_cost(self._out / FIGURES)
         with expect_memory("lower batch_tokens or the batch, set cache_gradients, or use --device cpu"):
-            training = Training(self.model, self.sets, self._objectives, self._schedule(), self.settings)
+            training = Training(
+                self.model, self.sets, self._objectives, self._schedule(), self.settings, self._cost
+            )
             return training.run(state, measure=self._measure, keep=self._keep, on_progress=on_progress)
 
     def finish(self, *, commands: Sequence[str] = ()) -> str:
@@ -98,10 +104,10 @@ class Run:
         return self.write(folder, share=self.config.share, commands=commands)
 
     def write(self, folder: Path, *, share: float, last: bool = False, commands: Sequence[str] = ()) -> str:
-        """Write a checkpoint as an encoder with its card, with low-rank changes next to it; return a report.
+        """Write a checkpoint as an encoder with its card and figures, with low-rank changes next to it.
 
-        ``commands`` make the encoder, for the card. The changes are written first, so that all is there if
-        the folder exists. Raises StorageError if ``folder`` has files or cannot be written.
+        Return a report. ``commands`` make the encoder, for the card. The changes are written first, so that
+        all is there if the folder exists. Raises StorageError if ``folder`` has files or cannot be written.
         """
         expect_new(folder)
         state = self.restore(last=last)
@@ -113,13 +119,17 @@ class Run:
                 replace_file(beside, changes_content(self.model.changes(), share=share, metadata=metadata))
         drawn = self._schedule().drawn(state.step * self.settings.accumulate)
         config = self.config.model_copy(update={"share": share, "tau": self._measured_at})
-        card = model_card(config, self.sets, state, drawn=drawn, commands=commands, overlaps=self.overlaps)
-        self.export(folder, share=share, card=card)
+        cost = stored_cost(self._out / FIGURES)
+        figures = figures_of(config, self.sets, state, drawn=drawn, overlaps=self.overlaps, cost=cost)
+        card = model_card(config, figures, commands=commands).encode()
+        self.export(folder, share=share, beside={CARD: card, FIGURES: figures.content()})
         than_before = reservation(state)
         return f"Wrote the weights of step {state.step:,}.{than_before} Use them with: --encoder {folder}"
 
-    def export(self, folder: Path, *, share: float = 1.0, card: str = "") -> None:
-        """Write the encoder with its current weights to a new folder, with ``card`` as its README.md.
+    def export(
+        self, folder: Path, *, share: float = 1.0, beside: Mapping[str, bytes] = MappingProxyType({})
+    ) -> None:
+        """Write the encoder with its current weights to a new folder, with the files ``beside`` them.
 
         ``share`` of the change is kept. Raises StorageError if ``folder`` has files or cannot be written.
         """
@@ -128,7 +138,8 @@ class Run:
             weights = averaged(checkpoint, self.model.merged(), share=share)
             pooling = checkpoint.pooling if self.tau is None else replace(checkpoint.pooling, tau=self.tau)
             write_encoder(prepared, checkpoint.folder, weights, pooling)
-            (prepared / CARD).write_text(card, encoding="utf-8")
+            for name, content in beside.items():
+                (prepared / name).write_bytes(content)
 
     def restore(self, *, last: bool = False) -> State:
         """Load the weights of the best checkpoint into the model, and return its state.
@@ -176,7 +187,8 @@ class Run:
         with storage_errors(self._out):
             if is_best:
                 replace_file(self._out / BEST, content)
-            figures = {"losses": state.history.losses, "measured": state.history.measured}
+            losses, measured = state.history.losses, state.history.measured
+            figures = {"losses": losses, "measured": measured, "cost": self._cost}
             replace_file(self._out / FIGURES, orjson.dumps(figures))
             replace_file(self._out / CURVE, curve(state.history).encode())
             replace_file(self._out / LAST, content)

@@ -13,7 +13,6 @@ figures are written, and a page next to them (.md).
 import argparse
 import fcntl
 import json
-import resource
 import shutil
 import subprocess
 import sys
@@ -42,6 +41,7 @@ from evaluation.statistics.bootstrap import difference
 from evaluation.systems.systems import Systems
 from evaluation.systems.vectors import VectorSource
 from models.encoder import load_encoder
+from models.training.cost import peak_memory_mib
 from models.training.examples import TrainingSet
 from models.training.pairs.alignment import align
 from models.types import Precision
@@ -177,11 +177,10 @@ def _run(recipe: Recipe, work: Path, to: Path, budget: Budget) -> Run:
 
 def _peak_mib(device: str) -> float:
     """Return the peak memory of this process, in MiB; on a GPU, that of its tensors there."""
+    peak = peak_memory_mib(torch.device(device))
     if device != "cpu":
-        peak = torch.cuda.max_memory_allocated() / 2**20
         torch.cuda.reset_peak_memory_stats()
-        return peak
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    return peak
 
 
 def _values(encoder: str, sets: Mapping[str, Collection], device: str) -> dict[str, Any]:

@@ -1,5 +1,6 @@
 """Tests of the files exported with a trained encoder: temperature, learned layer mix and model card."""
 
+import json
 import os
 from pathlib import Path
 
@@ -12,7 +13,7 @@ from typer.testing import CliRunner
 from akin.cli.training import train
 from akin.cli.training.card import reservation
 from akin.cli.training.config import read_config
-from akin.cli.training.run import BEST, CARD, ENCODER, Run
+from akin.cli.training.run import BEST, CARD, ENCODER, FIGURES, Run
 from models.checkpoints.checkpoints import LAYER_MIX, WEIGHTS
 from models.encoder import load_encoder
 from models.errors import InputError
@@ -81,6 +82,34 @@ def test_an_encoder_of_documents_becomes_what_is_trained(
         return
     Run(read_config(config), tmp_path / "out", device="cpu").export(tmp_path / "trained")
     assert expected == load_encoder(str(tmp_path / "trained"), device="cpu").spec.unit
+
+
+def test_the_card_shows_the_figures_beside_it(tmp_path: Path) -> None:
+    """An encoder's figures have data, losses, measurements and cost of its run; its card says the same."""
+    running = configured(tmp_path, OBJECTIVE)
+    running.train(on_progress=ignore_progress)
+    running.write(tmp_path / "half", share=0.5, last=True)
+    content, card = ((tmp_path / "half" / name).read_text() for name in (FIGURES, CARD))
+    figures = json.loads(content)
+    cost, (of_set,) = figures["cost"], figures["sets"]
+    assert (8, 8, [0, 4, 8], 0.5) == (
+        figures["step"],
+        len(figures["losses"]),
+        [step for step, _ in figures["measured"]],
+        figures["settings"]["share"],
+    )
+    assert (10, 20, 32) == (of_set["n_examples"], of_set["n_texts"], of_set["n_drawn"])
+    assert 64 == cost["n_papers"]  # query and positive of 32 examples
+    assert figures["papers_per_s"] == pytest.approx(64 / cost["seconds"])
+    assert 50 < cost["peak_memory_mib"] < 50_000
+    assert (
+        f"{figures['papers_per_s']:,.1f} papers a second, at most {cost['peak_memory_mib']:,.0f} MiB" in card
+    )
+    assert f"(CPU, {torch.get_num_threads()} thread" in card
+    assert str(tmp_path) not in content
+    (tmp_path / "out" / FIGURES).write_text("{}")  # of an earlier version
+    running.write(tmp_path / "again", share=0.5)
+    assert "papers a second" not in (tmp_path / "again" / CARD).read_text()
 
 
 def test_one_encoder_has_one_temperature(tmp_path: Path) -> None:

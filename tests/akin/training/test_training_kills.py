@@ -1,6 +1,7 @@
 """Tests of training runs stopped between two writes and restarted: no file is lost or outdated."""
 
 import contextlib
+import json
 from collections.abc import Callable
 from pathlib import Path
 
@@ -78,7 +79,8 @@ def test_a_run_that_ends_between_two_writes_loses_none(
             finished(config, ended)
     assert len(written) == before - 1
     finished(config, ended)
-    assert (whole / FIGURES).read_bytes() == (ended / FIGURES).read_bytes()
+    figures = [json.loads((folder / FIGURES).read_text()) for folder in (whole, ended)]
+    assert 1 == len({json.dumps({**own, "cost": None}) for own in figures})
     for name in (LAST, BEST, f"{ENCODER}-{CHANGES}", f"{ENCODER}/{WEIGHTS}"):
         assert content(whole / name) == content(ended / name), name
 

@@ -86,7 +86,9 @@ def test_a_stopped_run_goes_on_to_the_same_bits(tmp_path: Path, kill: bool) -> N
     assert len(json.loads((out / FIGURES).read_text())["losses"]) == 4
     assert_equal_bits(trained(config, out), expected)
     whole, resumed = (json.loads((tmp_path / name / FIGURES).read_text()) for name in ("whole", "stopped"))
+    costs = [figures.pop("cost") for figures in (whole, resumed)]
     assert resumed == whole
+    assert [64, 64] == [cost["n_papers"] for cost in costs]  # the step after the checkpoint was lost
 
 
 def test_bfloat16_moves_the_same_weights_by_rounding(tmp_path: Path) -> None:
