@@ -116,8 +116,8 @@ def create_app(
         # Otherwise its generation would stay in use as long as the process lives.
         engine = None if collection.engines.follows else engine
         secret = read_secret(settings.data, settings.secret)
-        cursors, saved = Cursors(secret), LazyStore(settings.catalog, SavedQueries.open)
-        kept_profiles = LazyStore(settings.catalog, Profiles.open)
+        cursors, saved = Cursors(secret), LazyStore(settings.catalog, SavedQueries.open_existing)
+        kept_profiles = LazyStore(settings.catalog, Profiles.open_existing)
         batches = Batches(settings, _worker(settings, collection, cursors, queues, timings), timings)
         app.state.services = Services(
             settings=settings,

@@ -27,7 +27,7 @@ class LazyStore(Generic[_Opened]):
 
     @property
     def is_there(self) -> bool:
-        """Whether there is anything to open: a SQLite file does not exist before something is stored."""
+        """Whether there is anything to open: a SQLite file may be missing, as when it is lost."""
         return self._opened is not None or not isinstance(self._place, Path) or self._place.exists()
 
     def get(self) -> _Opened:

@@ -5,6 +5,7 @@ from typing import TypeVar
 
 from indexer.catalog import migrations
 from indexer.catalog.database import BUSY_TIMEOUT_S, Database, expect_existing
+from indexer.files.data_folder import DataFolder
 
 # Not Self: the type checker of the tests does not support it in methods.
 _Opened = TypeVar("_Opened", bound="Store")
@@ -28,6 +29,12 @@ class Store:
         """The same as ``open``, but raises StorageError if the SQLite file does not exist."""
         expect_existing(url_or_path)
         return cls.open(url_or_path)
+
+    @classmethod
+    def open_of(cls: type[_Opened], data: Path, url_or_path: str | Path) -> _Opened:  # noqa: PYI019 - see above
+        """Open the database of a data folder; it is only made if the folder has no collection yet."""
+        opens = cls.open_existing if DataFolder(data).has_collection else cls.open
+        return opens(url_or_path)
 
     def close(self) -> None:
         """Close every connection to the database."""

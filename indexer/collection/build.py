@@ -95,7 +95,7 @@ def build(
     with (
         storage_errors(data),
         folder.working(Work.CORPUS, wait_s=_TIDYING_S),
-        _open_catalog(data, catalog or folder.catalog) as papers,
+        Catalog.open_of(data, catalog or folder.catalog) as papers,
         encode or nullcontext(EncodeHere(annotator)) as encoder,
     ):
         expect_no_other_collection(folder, papers, catalog or folder.catalog)
@@ -293,8 +293,3 @@ def _publish_rest(
     except (StorageError, SnapshotCorruptError) as error:  # all papers are published, some segments merged
         unmerged = str(error)
     return read_manifest(data, current_generation(data)), unmerged
-
-
-def _open_catalog(data: Path, place: str | Path) -> Catalog:
-    """Open the catalog; it is only made if the collection does not exist yet."""
-    return Catalog.open_existing(place) if DataFolder(data).has_collection else Catalog.open(place)

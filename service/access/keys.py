@@ -77,7 +77,7 @@ class KeyRing:
         self._place = place
         self._clock = clock
         self._keyless = keyless
-        self._store = LazyStore(place, Keys.open)
+        self._store = LazyStore(place, Keys.open_existing)
         self._keys: dict[str, ApiKey] = {}
         self._known = False
         self._announced: set[tuple[str, int | None]] = set()

@@ -1,5 +1,6 @@
 """Distributions built from this tree, new environments to install them into, and notebooks run there."""
 
+import os
 import re
 import shutil
 import subprocess
@@ -25,9 +26,14 @@ nbformat.write(notebook, sys.argv[1])
 """
 
 
-def run(*command: object, status: int = 0) -> str:
-    """Return the output of a command on both streams; its exit status must be ``status``."""
-    done = subprocess.run(list(map(str, command)), capture_output=True, text=True, check=False)
+def run(*command: object, status: int = 0, folder: Path | None = None) -> str:
+    """Return the output of a command on both streams; its exit status must be ``status``.
+
+    It starts in ``folder`` (default: the current one), and imports nothing of this tree unless it names it.
+    """
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    words = list(map(str, command))
+    done = subprocess.run(words, capture_output=True, text=True, check=False, cwd=folder, env=environment)
     assert status == done.returncode, done.stderr
     return done.stdout + done.stderr
 
@@ -84,7 +90,7 @@ def executed(programs: Path, notebook: nbformat.NotebookNode, folder: Path) -> s
     file, script = folder / "notebook.ipynb", folder / "execute.py"
     nbformat.write(notebook, file)
     script.write_text(EXECUTE, encoding="utf-8")
-    run(programs / "python", script, file)
+    run(programs / "python", script, file, folder=folder)  # a kernel imports what lies beside it
     outputs = [each for cell in nbformat.read(file, as_version=4).cells for each in cell.get("outputs", ())]
     shown = [each.get("text", "") + "".join(each.get("data", {}).values()) for each in outputs]
     return "\n".join(shown)

@@ -75,7 +75,8 @@ def test_a_search_from_nothing(
     notebook.cells = [
         nbformat.v4.new_code_cell(each)
         for each in (
-            f"import akin\npapers = akin.index('{corpus}', '{tmp_path}/data', limit={N_PAPERS})",
+            "import akin, sys\nassert akin.__file__.startswith(sys.prefix)",
+            f"papers = akin.index('{corpus}', '{tmp_path}/data', limit={N_PAPERS})",
             "papers.search(papers.list_papers(limit=1)[0].id, facet='method', limit=5)",
         )
     ]
@@ -87,7 +88,7 @@ def test_a_search_from_nothing(
     assert tutorial.count('<article class="card"') == 3 + 3 + 2 + 2
     assert "@article{" in tutorial
     monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path / "kernels"))  # compile anew, as after installing
-    printed = run(programs / "akin", "index", library, "--data", data)
+    printed = run(programs / "akin", "index", library, "--data", data, folder=tmp_path)
     steps.append((f"`akin index my.bib`, {N_ENTRIES} entries", time.monotonic()))
     assert f"Indexed {N_ENTRIES} papers" in printed
     options = ("--paper", title, "--facet", "method", "--output", "markdown")

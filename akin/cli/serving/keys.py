@@ -38,7 +38,7 @@ def create(
             f"Nothing is indexed in {data} yet: check the folder, or go on with `akin index`.",
             soft_wrap=True,
         )
-    with Keys.open(catalog_place(data, catalog)) as keys:
+    with Keys.open_of(data, catalog_place(data, catalog)) as keys:
         now = datetime.now(UTC).timestamp()
         if first and any(key.usable(now) and key.scope.includes(scope) for key in keys.all()):
             stderr.print(f"There is already a valid key with scope {scope}; none was created.")

@@ -13,8 +13,10 @@ from typing import Any
 
 import pytest
 from fastapi.testclient import TestClient
+from typer.testing import CliRunner
 
 import akin
+from akin.cli.app import app
 from indexer.catalog.catalog import Catalog
 from indexer.collection.delete import delete_papers
 from indexer.collection.growth import publish_added
@@ -429,6 +431,12 @@ def test_a_lost_catalog_is_not_replaced_by_an_empty_one(data: Path) -> None:
     with writing(data) as client:
         soon(lambda: ["writes"] == [each["part"] for each in client.get("/readyz").json()["degraded"]])
         assert 503 == client.post("/v1/papers", json={"papers": [WHALES]}).status_code
+        search = {"query": {"paper_id": "p1"}}
+        assert 503 == client.post("/v1/queries", json={"name": "mine", "search": search}).status_code
+        assert 503 == client.put("/v1/profiles/ada", json={"papers": ["p1"]}).status_code
+        assert 503 == client.post("/v1/batches", json={"seeds": ["p1"]}).status_code
+        made = CliRunner().invoke(app, ["keys", "create", "me", "--data", str(data)])
+        assert "there is no catalog here" in made.output
         assert [] == list(data.glob("catalog*"))
         away.rename(data / CATALOG_FILE)
         soon(lambda: not client.get("/readyz").json()["degraded"])
