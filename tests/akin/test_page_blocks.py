@@ -69,8 +69,33 @@ RUN_BY: dict[str, Callable[[Block], bool]] = {
     "tests/akin/test_adding_pages.py::test_the_backend_of_the_page_has_the_methods_of_all": is_named(
         "docs/adding/backend.md: class MyIndex"
     ),
-    "tests/docker/test_deploy_page.py::test_commands_of_akin_are_taken": lambda block: (
-        block.page == HOW_TO / "deploy.md"
+    "tests/docker/test_deploy_page.py::test_compose_commands_name_services_that_there_are": is_named(
+        *(f"docs/how-to/deploy.md: {start}" for start in ("cp .env.example", "export COMPOSE_FILE"))
+    ),
+    "tests/docker/test_deploy_page.py::test_the_first_search_sends_a_key_and_a_query": is_named(
+        "docs/how-to/deploy.md: curl -s http://127.0.0.1:8000/v1/search"
+    ),
+    "tests/docker/test_deploy_page.py::test_models_are_mounted_into_what_reads_them": is_named(
+        "docs/how-to/deploy.md: services:"
+    ),
+    "tests/docker/test_deploy_page.py::test_commands_beside_the_unit_run_as_it_does": is_named(
+        *(f"docs/how-to/deploy.md: {start}" for start in ("AKIN_CATALOG_URL=", "as_akin() {"))
+    ),
+    "tests/docker/test_proxies.py::test_systemd_takes_the_unit": is_named("docs/how-to/deploy.md: [Unit]"),
+    "tests/docker/test_proxies.py::test_a_proxy_passes_on_page_and_api": is_named(
+        *(f"docs/how-to/deploy.md: {start}" for start in ("upstream akin {", "akin.example.org {"))
+    ),
+    "tests/docker/test_deploy_page.py::test_the_pods_fit_the_image": is_named(
+        "docs/how-to/deploy.md: apiVersion: v1\nkind: Service"
+    ),
+    "tests/docker/test_ray_cluster.py::test_the_manifest_has_the_fields_that_there_are": is_named(
+        "docs/how-to/deploy.md: apiVersion: ray.io/v1"
+    ),
+    "tests/docker/test_deploy_page.py::test_a_backup_is_restored_whole": is_named(
+        *(
+            f"docs/how-to/deploy.md: docker compose {start}"
+            for start in ("run --rm --no-deps", "stop service")
+        )
     ),
     "tests/akin/training/test_training_lines.py::test_an_encoder_is_trained_as_the_page_says": lambda block: (
         block.page in TRAINED
@@ -93,6 +118,9 @@ LEFT = {
     "docs/how-to/functions.md: akin evaluate": A_RECORD,
     "docs/how-to/training.md: texts.jsonl": "the layout of files, which evaluation/sets/pairs.py reads",
     "docs/how-to/training.md: [facets]": "tests/akin/training/test_training_heads.py has such tables",
+    "docs/how-to/deploy.md: sudo python3.11": "needs another machine: tests/trials/test_containers.py runs "
+    "the same in an empty folder",
+    "docs/how-to/deploy.md: export RAY_AUTH_MODE": "needs three machines: tests/support/servers/ray.py",
     "docs/how-to/programs.md: akin worker": "never ends: tests/trials/outages/test_batch_workers.py",
     "docs/adding/encoder.md: akin convert": "needs a checkpoint: tests/models/encoders/test_checkpoints.py",
     "docs/adding/reader.md: pytest": "the contract itself, which the tests run",
