@@ -1,5 +1,6 @@
 """Tests of the service on a cluster: docker/ray.yml with the compose file, and KubeRay's manifest."""
 
+import json
 import re
 import shlex
 import subprocess
@@ -22,29 +23,67 @@ COMPOSE: dict[str, Any] = yaml.safe_load(RAY_FILE.read_text(encoding="utf-8"))
 (CLUSTER,) = (
     each for text in blocks("yaml") for each in yaml.safe_load_all(text) if each.get("kind") == "RayCluster"
 )
-# The fields of KubeRay's v1 types, without those of the pod templates, which are Kubernetes'.
-FIELDS = {
+# The types of the fields that KubeRay 1.7.0 knows, from its API reference (RayClusterSpec, HeadGroupSpec,
+# WorkerGroupSpec); the pod templates are Kubernetes'. Fields without a type hold objects.
+TYPES: dict[str, dict[str, str]] = {
     "spec": {
-        "headGroupSpec",
-        "workerGroupSpecs",
-        "rayVersion",
-        "enableInTreeAutoscaling",
-        "autoscalerOptions",
-        "headServiceAnnotations",
-        "suspend",
+        "authOptions": "",
+        "autoscalerOptions": "",
+        "enableInTreeAutoscaling": "boolean",
+        "gcsFaultToleranceOptions": "",
+        "headGroupSpec": "",
+        "headServiceAnnotations": "strings",
+        "historyServerOptions": "",
+        "managedBy": "string",
+        "networkPolicy": "",
+        "rayVersion": "string",
+        "suspend": "boolean",
+        "tlsOptions": "",
+        "upgradeStrategy": "",
+        "workerGroupSpecs": "array",
     },
-    "head": {"serviceType", "headService", "enableIngress", "rayStartParams", "template"},
-    "workers": {
-        "groupName",
-        "replicas",
-        "minReplicas",
-        "maxReplicas",
-        "numOfHosts",
-        "rayStartParams",
-        "template",
-        "scaleStrategy",
+    "head": {
+        "enableIngress": "boolean",
+        "headService": "",
+        "ingressOptions": "",
+        "labels": "strings",
+        "rayStartParams": "strings",
+        "resources": "strings",
+        "serviceType": "string",
+        "template": "",
+    },
+    "worker": {
+        "groupName": "string",
+        "idleTimeoutSeconds": "integer",
+        "labels": "strings",
+        "maxReplicas": "integer",
+        "minReplicas": "integer",
+        "numOfHosts": "integer",
+        "priority": "integer",
+        "rayStartParams": "strings",
+        "replicas": "integer",
+        "resources": "strings",
+        "scaleStrategy": "",
+        "suspend": "boolean",
+        "template": "",
     },
 }
+# Older releases require ``rayStartParams`` too.
+REQUIRED = {
+    "spec": ["headGroupSpec"],
+    "head": ["rayStartParams", "template"],
+    "worker": ["groupName", "maxReplicas", "minReplicas", "rayStartParams", "template"],
+}
+
+
+def schema_of(part: str, **parts: Any) -> dict[str, Any]:
+    """Return the JSON schema of a part of the manifest, with those of the ``parts`` that it has."""
+    strings = {"type": "object", "additionalProperties": {"type": "string"}}
+    fields = {
+        name: strings if kind == "strings" else {"type": kind or "object"}
+        for name, kind in TYPES[part].items()
+    }
+    return {"properties": fields | parts, "required": REQUIRED[part], "additionalProperties": False}
 
 
 def groups() -> list[dict[str, Any]]:
@@ -157,15 +196,15 @@ def test_commands_are_taken(words: list[str]) -> None:
     assert given["head"] != bool(given["address"])
 
 
-def test_the_manifest_has_the_fields_that_there_are() -> None:
-    """The manifest has only KubeRay's fields, and its pods are like those of the other manifests."""
-    spec = CLUSTER["spec"]
-    assert ("ray.io/v1", FIELDS["spec"] >= set(spec)) == (CLUSTER["apiVersion"], True)
-    head, *workers = groups()
-    assert {"rayStartParams", "template"} <= set(head) <= FIELDS["head"]
-    for each in workers:
-        assert {"groupName", "minReplicas", "maxReplicas", "rayStartParams", "template"} <= set(each)
-        assert set(each) <= FIELDS["workers"]
+def test_the_manifest_has_the_fields_that_there_are(tmp_path: Path) -> None:
+    """Fields and types are KubeRay's, and pods are like those of the other manifests."""
+    workers = {"type": "array", "items": schema_of("worker")}
+    spec = schema_of("spec", headGroupSpec=schema_of("head"), workerGroupSpecs=workers)
+    schema, manifest = tmp_path / "schema.json", tmp_path / "cluster.json"
+    schema.write_text(json.dumps({"properties": {"apiVersion": {"const": "ray.io/v1"}, "spec": spec}}))
+    manifest.write_text(json.dumps(CLUSTER))
+    done = CliRunner().invoke(check_jsonschema, ["--schemafile", str(schema), str(manifest)])
+    assert 0 == done.exit_code, done.output
     pod = pods()["Deployment"]
     (served,) = pod["containers"]
     for each in groups():
