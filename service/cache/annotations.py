@@ -55,13 +55,13 @@ class CachedAnnotator(Annotator):
         )
         self._annotator = annotator
         self._cache = cache
-        self._made_by = (*fingerprints(annotator), device)
+        self.made_by = (*fingerprints(annotator), device)
 
     def annotate(self, papers: Sequence[Paper]) -> list[AnnotatedPaper]:
         """Annotate papers like the wrapped annotator."""
         if not papers:
             return []
-        kept = self._cache.value(_name("annotated", self._made_by, papers), lambda: self._pack(papers))
+        kept = self._cache.value(_name("annotated", self.made_by, papers), lambda: self._pack(papers))
         return [
             AnnotatedPaper(
                 with_facets(paper, arrays["probabilities"]),
@@ -99,8 +99,13 @@ def load_cached(
     return CachedAnnotator(annotator, cache, device=computed_on)
 
 
-def fingerprints(annotator: Annotator) -> tuple[str, str, str]:
-    """Return the fingerprints that, with the device, decide every bit of an annotator's results."""
+def fingerprints(annotator: Annotator) -> tuple[str, ...]:
+    """Return the fingerprints that, with the device, decide every bit of an annotator's results.
+
+    The device, which may not be the one in the settings, is included if the annotator is a cached one.
+    """
+    if isinstance(annotator, CachedAnnotator):
+        return annotator.made_by
     functions = annotator.function_spec
     return (
         annotator.encoder.spec.fingerprint,

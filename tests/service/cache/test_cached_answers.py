@@ -302,6 +302,17 @@ def test_machines_that_compute_otherwise_share_no_answer(
         assert content[:10] == answer[:10], n_made
 
 
+def test_answers_to_texts_name_the_device_of_the_models(plain_engine: SearchEngine, hashing: Encoder) -> None:
+    """Models that did not fit on the GPU, and so are on the CPU, share no answer to a text with the GPU."""
+    cache = Cache(memory_mib=1)
+    answers = Answers(cache, device="cpu", precision="float32")
+    for device in (b"cuda", b"cpu"):
+        annotator = CachedAnnotator(annotated(hashing), cache, device=device.decode())
+        engine = SearchEngine(plain_engine.snapshot, lambda own=annotator: own, n_candidates=50)
+        made = partial(JSONAnswer, b'{"device":"%s","took_ms":1}' % device, 1.0)
+        assert device in answers.content(engine, "a question", made, reads_text=True)
+
+
 def test_the_time_is_that_of_the_search(plain_engine: SearchEngine) -> None:
     """A computed answer keeps the time of its search; a cached answer has the time of its look-up."""
     answers = Answers(Cache(memory_mib=1), device="cpu", precision="float32")
