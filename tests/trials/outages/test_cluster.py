@@ -10,8 +10,9 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from dataclasses import dataclass, field, replace
+from functools import partial
 from itertools import count, cycle, islice
 from pathlib import Path
 from typing import Any
@@ -40,11 +41,11 @@ from tests.support.builds import ROOT, build_quietly, many_papers, write_corpus
 from tests.support.servers.patience import soon
 from tests.support.servers.processes import AKIN_WITHOUT_WEIGHTS, service_process
 from tests.support.servers.ray import RayCluster
-from tests.support.trials.settings import print_figure
+from tests.support.trials.settings import print_figure, trials
 
 pytestmark = pytest.mark.trial
 N_PAPERS, N_SEGMENTS, N_QUERIES = 1_200, 6, 500
-FULL_AGAIN_S = 10.0
+N_KILLS = trials(10)  # of each kind
 N_SWAPS = 10
 
 
@@ -187,33 +188,51 @@ class Load:
                 self.wrong.append(found)
 
 
-def killed(name: str, there: SearchEngine, expected: dict[float, str], kill: Any) -> None:
-    """Call ``kill`` under load, print the effects, and check that no answer is wrong."""
-    snapshot = there.snapshot
-    query = SearchQuery((Seed(snapshot.paper(3).id),))
-    load = Load(there, query, expected)
-    threads = [threading.Thread(target=load.run) for _ in range(2)]
-    for thread in threads:
-        thread.start()
-    soon(lambda: load.n_answers.total() > 5)
-    started = time.monotonic()
-    kill()
-    soon(lambda: bool(snapshot.away), every_s=0.001)
-    noticed_s = time.monotonic() - started
-    soon(lambda: not snapshot.away, every_s=0.01)
-    full_s = time.monotonic() - started
-    n_now = load.n_answers.total()
-    soon(lambda: load.n_answers.total() > n_now + 5)
-    load.stopped.set()
-    for thread in threads:
-        thread.join()
-    print_figure(
-        f"{name}: noticed after {noticed_s:.1f} s, full again after {full_s:.1f} s (of {FULL_AGAIN_S:.0f}); "
-        f"answers by coverage {dict(load.n_answers)}, slowest {load.slowest_s:.1f} s, "
-        f"{len(load.errors)} errors, {len(load.wrong)} wrong",
-    )
-    assert not load.wrong
-    assert not load.errors, load.errors[:3]
+@dataclass(slots=True)
+class Kill:
+    """A kill under load: seconds until it was noticed and until all was covered again, and the answers."""
+
+    noticed_s: float
+    full_s: float
+    load: Load
+
+    @classmethod
+    def of(cls, kill: Callable[[], None], there: SearchEngine, expected: dict[float, str]) -> "Kill":
+        """Call ``kill`` under load; check that no answer fails or is wrong, and that coverage is reported."""
+        snapshot = there.snapshot
+        load = Load(there, SearchQuery((Seed(snapshot.paper(3).id),)), expected)
+        threads = [threading.Thread(target=load.run) for _ in range(2)]
+        for thread in threads:
+            thread.start()
+        soon(lambda: load.n_answers.total() > 5)
+        started = time.monotonic()
+        kill()
+        soon(lambda: bool(snapshot.away), every_s=0.01)
+        noticed_s = time.monotonic() - started
+        soon(lambda: not snapshot.away, every_s=0.01)
+        full_s = time.monotonic() - started
+        n_now = load.n_answers.total()
+        soon(lambda: load.n_answers.total() > n_now + 5)
+        load.stopped.set()
+        for thread in threads:
+            thread.join()
+        assert not load.wrong
+        assert not load.errors, load.errors[:3]
+        assert min(load.n_answers) < 1 == max(load.n_answers)
+        return cls(noticed_s, full_s, load)
+
+
+def kills_table(kills: dict[str, list[Kill]]) -> str:
+    """Return the kills as a table, a line for each kind, with the median and the worst of its times."""
+    lines = ["| killed | times | noticed, s | full again, s | slowest answer, s | partial answers |"]
+    lines.append("|---|---:|---:|---:|---:|---:|")
+    for kind, own in kills.items():
+        times = [(each.noticed_s, each.full_s, each.load.slowest_s) for each in own]
+        cells = [f"{statistics.median(each):.1f}, {max(each):.1f}" for each in zip(*times, strict=True)]
+        counts = sum((each.load.n_answers for each in own), Counter[float]())
+        partial_answers = f"{counts.total() - counts[1.0]:,} of {counts.total():,}"
+        lines.append(f"| {kind} | {len(own)} | {' | '.join(cells)} | {partial_answers} |")
+    return "\n".join(lines)
 
 
 def of_parts(here: SearchEngine, there: SearchEngine) -> dict[float, str]:
@@ -234,21 +253,22 @@ def of_parts(here: SearchEngine, there: SearchEngine) -> dict[float, str]:
     return {key: found for key, found in expected.items() if found}
 
 
-def test_a_shard_and_a_node_are_killed_under_load(
-    data: Path, nodes: Nodes, here: SearchEngine, held: Held
-) -> None:
-    """After a shard and a node are killed, answers are right for their coverage, which is full again."""
-    shards = held(Shards(nodes.cluster.address, data, join_s=0.0))
-    there = engine_of(data, shards)
-    there.warm_up()
+def test_shards_and_nodes_are_killed_under_load(data: Path, nodes: Nodes, here: SearchEngine) -> None:
+    """After a shard or a node is killed, answers are right for their coverage, which is full again."""
     ray = connect("")
-    expected = of_parts(here, there)
-    victim = next(iter(shards.replicas))
-    pid = ray.get(victim.actor.pid.remote())
-    killed("a shard", there, expected, lambda: os.kill(pid, signal.SIGKILL))
-    own = ray.get_runtime_context().get_node_id()
-    on_node = [each for each in shards.replicas if each.machine in nodes.ids and each.machine != own]
-    killed("a node", there, expected, nodes.ids[on_node[0].machine].kill)
+    kills: dict[str, list[Kill]] = {"a shard": [], "a node": []}
+    for number in range(N_KILLS):
+        with closing(Shards(nodes.cluster.address, data, join_s=0.0)) as shards:
+            there = engine_of(data, shards)
+            there.warm_up()
+            expected = of_parts(here, there)
+            victims = list(shards.replicas)
+            pid = ray.get(victims[number % len(victims)].actor.pid.remote())
+            kills["a shard"].append(Kill.of(partial(os.kill, pid, signal.SIGKILL), there, expected))
+            machine = next(each.machine for each in victims if each.machine in nodes.ids)
+            kills["a node"].append(Kill.of(nodes.ids.pop(machine).kill, there, expected))
+        nodes.add(ray)
+    print_figure(kills_table(kills))
 
 
 def test_with_two_processes_a_shard_nothing_is_missing(
