@@ -220,15 +220,13 @@ class Omitted:
 
 @dataclass(frozen=True, slots=True)
 class Highlight:
-    """A sentence of a result, its place in the stored abstract, and its share of the match (0 to 1).
-
-    ``sentence`` is ``None`` for the whole abstract.
-    """
+    """A sentence of a result (``None``: all of it), its place in the abstract, and its share of the match."""
 
     sentence: int | None
     start: int
     end: int
     weight: float
+    marked: bool  # one of the fewest that make up most of the match
 
 
 @dataclass(frozen=True, slots=True)

@@ -183,18 +183,15 @@ def _explained(result: Result | Recommendation) -> Text:
 
 
 def _abstract(result: Result | Recommendation) -> Text:
-    shares = {highlight.sentence: highlight.weight for highlight in result.highlights}
-    # Mark sentences with more than an even share; the others are context.
-    even = 1 / max(1, len(result.paper.sentences))
+    shares = {each.sentence: each.weight for each in result.highlights if each.marked}
     text = Text()
     for number in range(len(result.paper.sentences)):
-        share = shares.get(number, 0.0)
-        marked = share > even
+        marked = number in shares
         partners = _partners(result, number) if marked else ""
-        text.append(f"{share:>8.0%} " if marked else " " * _SAID, style="bold green")
+        text.append(f"{shares[number]:>8.0%} " if marked else " " * _SAID, style="bold green")
         text.append(result.paper.sentence(number), style="bold" if marked else "dim")
         text.append(f"  ← {partners}" if partners else "", style="green")
-        unwanted = _unwanted(result, number, even)
+        unwanted = _unwanted(result, number)
         text.append(f"  ≠ {unwanted}\n" if unwanted else "\n", style="red")
     text.rstrip()
     return text
@@ -205,12 +202,12 @@ def _partners(result: Result | Recommendation, sentence: int) -> str:
     return _heaviest([(a, a.weight) for a in result.alignments if a.sentence == sentence and a.weight > 0])
 
 
-def _unwanted(result: Result | Recommendation, sentence: int, even: float) -> str:
+def _unwanted(result: Result | Recommendation, sentence: int) -> str:
     """Return the sentences to be unlike that a result sentence is near, if it has more than an even share."""
     away = [a for a in result.alignments if a.weight < 0]
     here = [(a, -a.weight) for a in away if a.sentence == sentence]
     share = sum(weight for _, weight in here) / -sum(a.weight for a in away) if away else 0.0
-    return _heaviest(here) if share > even else ""
+    return _heaviest(here) if share * len(result.paper.sentences) > 1 else ""
 
 
 def _heaviest(weighed: Sequence[tuple[Alignment, float]]) -> str:

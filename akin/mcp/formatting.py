@@ -10,6 +10,7 @@ from models.counts import counted
 _MAX_AUTHORS = 5
 _MAX_WORDS = 6
 _MAX_SENTENCES = 20  # of a query
+_MAX_MATCHING = 3  # sentences of a result
 
 
 def of_search(answer: SearchAnswer, *, whole: bool) -> str:
@@ -91,7 +92,7 @@ def _ranked(results: Iterable[Result | Recommendation]) -> Iterator[str]:
     for rank, result in enumerate(results, start=1):
         strength = f" | {result.strength.label} match" if result.strength else ""
         yield f"{rank}. {_head(result.paper)} | score {result.score:.3f}{strength}"
-        yield from (f"   {share:.0%} {_sentence(text)}" for text, share in result.matching())
+        yield from (f"   {share:.0%} {_sentence(text)}" for text, share in result.matching(_MAX_MATCHING))
         if terms := [each.term for each in result.words.terms if each.share > 0]:
             yield f"   shared words: {', '.join(terms[:_MAX_WORDS])}"
 

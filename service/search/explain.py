@@ -30,6 +30,8 @@ _MIN_WEIGHT = 1e-10
 _OF_CELLS = frozenset({Detail.ALIGNMENTS, Detail.HIGHLIGHTS})
 # The most highlights of one result.
 MAX_HIGHLIGHTS = 32
+# The heaviest sentences that make up this share of the match are marked.
+_MARKED_SHARE = 0.8
 # The most seeds of one result whose omitted cells are summed up apart.
 MAX_OMITTED_SEEDS = 16
 
@@ -203,13 +205,20 @@ def _summed(cells: _Cells, seed: int | None, *, negative: bool) -> Omitted:
 
 
 def _highlights(paper: Paper, akin: _Cells, *, unit: Unit) -> tuple[Highlight, ...]:
-    """Return the sentences in the cells of the parts to be like, with their shares of these cells' weight."""
+    """Return the sentences in the cells of the parts to be like, with their shares of these cells' weight.
+
+    Marked are the fewest that make up _MARKED_SHARE, except those with less than an even share: weights
+    differ little, and five or six of seven sentences are needed for this share.
+    """
     if unit is Unit.DOCUMENT:
-        return (Highlight(None, 0, len(paper.abstract), 1.0),)
+        return (Highlight(None, 0, len(paper.abstract), 1.0, marked=True),)
     shares = np.bincount(akin.columns, weights=akin.weights) / akin.weights.sum()
     heaviest = np.argsort(-shares, kind="stable")[:MAX_HIGHLIGHTS]
+    shares = shares[heaviest]
+    needed = np.cumsum(shares) - shares < _MARKED_SHARE - 1e-9
+    marked = needed & (shares * len(paper.sentences) >= 1 - 1e-9)
     return tuple(
-        Highlight(j, paper.sentences[j].start, paper.sentences[j].end, share)
-        for j, share in zip(heaviest.tolist(), shares[heaviest].tolist(), strict=True)
+        Highlight(j, paper.sentences[j].start, paper.sentences[j].end, share, mark)
+        for j, share, mark in zip(heaviest.tolist(), shares.tolist(), marked.tolist(), strict=True)
         if share > _MIN_WEIGHT
     )

@@ -7,8 +7,6 @@ from akin.client.responses.lists import Described, Faceted, Results, named
 from akin.client.responses.papers import AnswerWarning, FoundTitle, Paper, Sentence
 from models.counts import counted
 
-_MIN_HIGHLIGHT = 0.05
-
 
 @dataclass(frozen=True, slots=True)
 class Alignment:
@@ -31,12 +29,16 @@ class Omitted:
 
 @dataclass(frozen=True, slots=True)
 class Highlight:
-    """A sentence of a result, ``abstract[start:end]``, and its share of the match."""
+    """A sentence of a result, ``abstract[start:end]``, and its share of the match.
+
+    The ``marked`` sentences are the fewest that make up most of the match, as on the page.
+    """
 
     sentence: int | None
     start: int
     end: int
     weight: float
+    marked: bool = True  # not given by an older service
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,11 +88,10 @@ class Result(Described):
     strength: Strength | None = None
     gap: float = 0.0
 
-    def matching(self, limit: int = 3) -> tuple[tuple[str, float], ...]:
-        """Return the best matching sentences with their shares; sentences under 5 % are left out."""
-        ranked = sorted(self.highlights, key=lambda each: -each.weight)[:limit]
-        counting = [each for each in ranked if each.weight >= _MIN_HIGHLIGHT]
-        return tuple((self.paper.abstract[each.start : each.end], each.weight) for each in counting)
+    def matching(self, limit: int | None = None) -> tuple[tuple[str, float], ...]:
+        """Return the sentences that the page marks, at most ``limit``, with their shares, heaviest first."""
+        marked = [each for each in self.highlights if each.marked][:limit]
+        return tuple((self.paper.abstract[each.start : each.end], each.weight) for each in marked)
 
     @property
     def about(self) -> Paper:

@@ -42,12 +42,15 @@ class HighlightOut(Out):
 
     The match is with the query sentences to be like; contrast does not count. If a paper has more than 32
     sentences, only the 32 with the largest weights are listed; the others have the rest of the weight.
+    ``marked`` are the fewest sentences that make up 80 % of the match, except those with less than an even
+    share of it: the ones that the page and the command line mark.
     """
 
     sentence: int | None
     start: int
     end: int
     weight: float
+    marked: bool
 
 
 class SharedWordOut(Out):

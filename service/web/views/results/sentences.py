@@ -2,7 +2,7 @@
 
 import math
 from collections import defaultdict
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -10,12 +10,11 @@ from models.text.words import places, stem_of
 from models.types import Facet
 from service.api.schemas.base import SentenceOut
 from service.api.schemas.search.recommendations import SeedAlignmentOut
-from service.api.schemas.search.results import HighlightOut, ResultOut
+from service.api.schemas.search.results import ResultOut
 from service.web.views.results.alignment import share_in_words
 
 _LEVELS: Final = 10
-# Sentences are marked until they make up this share of the match; the share with the deepest tint.
-_CARRIED: Final = 0.8
+# The share of the match with the deepest tint.
 _FULL_SHARE: Final = 0.5
 # A pair below this part of a query sentence's weight is not highlighted.
 _MIN_PART: Final = 0.08
@@ -50,7 +49,7 @@ class CardSentence:
 def card_sentences(result: ResultOut, n_chosen: int) -> tuple[CardSentence, ...]:
     """Return all sentences of a result, found for ``n_chosen`` sentences of the query."""
     shares = {each.sentence: each.weight for each in result.highlights}
-    carrying = _carrying(result.highlights, len(result.paper.sentences))
+    marked = {each.sentence for each in result.highlights if each.marked}
     meets, shared = _meets(result, n_chosen), shared_stems(result)
     before: SentenceOut | None = None
     sentences = []
@@ -61,7 +60,7 @@ def card_sentences(result: ResultOut, n_chosen: int) -> tuple[CardSentence, ...]
                 number=number,
                 text=tuple(pieces(result.paper.abstract[sentence.start : sentence.end], shared)),
                 facet=sentence.facet,
-                level=_level(weight / _FULL_SHARE) if number in carrying else 0,
+                level=_level(weight / _FULL_SHARE) if number in marked else 0,
                 weight=weight,
                 share="" if None in shares else share_in_words(weight),
                 meets=" ".join(f"{query}:{level}" for query, level in sorted(meets[number].items())),
@@ -101,22 +100,6 @@ def pieces(text: str, shared: Collection[str]) -> Iterator[tuple[str, bool]]:
             done = end
     if done < len(text):
         yield text[done:], False
-
-
-def _carrying(highlights: Sequence[HighlightOut], n_sentences: int) -> frozenset[int]:
-    """Return the numbers of the heaviest sentences that make up ``_CARRIED`` of the match, except light ones.
-
-    Weights differ little: five or six of seven sentences are needed for this share. A sentence with less
-    than an even share of the match is light, and not included.
-    """
-    held, numbers = 0.0, set[int]()
-    for each in sorted(highlights, key=lambda each: (-each.weight, each.sentence or 0)):
-        light = each.weight * n_sentences < 1 - 1e-9
-        if each.sentence is None or light or held >= _CARRIED - 1e-9:
-            break
-        held += each.weight
-        numbers.add(each.sentence)
-    return frozenset(numbers)
 
 
 def _meets(result: ResultOut, n_chosen: int) -> defaultdict[int, dict[int, int]]:
