@@ -13,7 +13,6 @@ class WarningCode(StrEnum):
 
     ABSTRACT_NOT_ENGLISH = "abstract_not_english"  # the language, by its ISO 639-1 code
     TEXT_NOT_ENGLISH = "text_not_english"  # the same
-    TEXT_IS_NAME = "text_is_name"  # address or identifier
     SENTENCES_CUT = "sentences_cut"  # how many
     SENTENCES_PAST_TOKEN_LIMIT = "sentences_past_token_limit"  # noqa: S105 - no secret; their numbers
     UNLIKE_SENTENCES_PAST_TOKEN_LIMIT = "unlike_sentences_past_token_limit"  # noqa: S105 - the same
@@ -50,8 +49,6 @@ _NOT_READ: Final = (
 _MESSAGES: Final = {
     WarningCode.ABSTRACT_NOT_ENGLISH: f"The abstract {_NOT_ENGLISH}",
     WarningCode.TEXT_NOT_ENGLISH: f"The text {_NOT_ENGLISH}",
-    WarningCode.TEXT_IS_NAME: "The text is the {all} of a paper, and only its words were compared; give the "
-    "paper by its id, or its title and abstract.",
     WarningCode.SENTENCES_CUT: f"Only the first {MAX_SENTENCES:,} sentences of the abstract are read, and it "
     "has {all} more; shorten it if these matter.",
     WarningCode.SENTENCES_PAST_TOKEN_LIMIT: _NOT_READ.replace("{purpose}", ""),

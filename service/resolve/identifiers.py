@@ -22,6 +22,8 @@ _DOI = re.compile(r"10\.\d{4,9}/\S+")
 _ARXIV_DOI = "10.48550/arxiv."
 _ARXIV_VERSION = re.compile(r"v\d+$")
 _S2_HASH = re.compile(r"[0-9a-f]{40}")
+_PMCID = re.compile(r"PMC\d{5,9}", re.IGNORECASE)
+_OPENALEX = re.compile(r"W\d{5,12}", re.IGNORECASE)
 _ANTHOLOGY_OLD = re.compile(r"[a-z]\d\d-\d{4,5}", re.IGNORECASE)
 # The parts of an address that do not distinguish papers (nor do slashes at its end). The pattern is used for
 # given and stored addresses, so Arrow's RE2 must be able to read it.
@@ -100,6 +102,8 @@ def _by_address(url: str) -> Names:
         known = _by_pmcid(last)
     elif host.endswith("semanticscholar.org"):
         known = _by_s2_page(last)
+    elif host.endswith("openalex.org") and _OPENALEX.fullmatch(last):
+        known = SCHEMES["mag"](last[1:])
     return Names(known.ids, known.doi, address_key(url))
 
 
@@ -110,7 +114,7 @@ def _by_s2_page(last: str) -> Names:
 
 
 # Semantic Scholar's prefixes, in any letter case, and the names that a collection may have for the paper.
-# OpenAlex took over the numbers of the Microsoft Academic Graph.
+# OpenAlex took over the numbers of the Microsoft Academic Graph. The last two are those of our own ids.
 SCHEMES: dict[str, Callable[[str], Names]] = {
     "doi": _by_doi,
     "arxiv": _by_arxiv,
@@ -120,14 +124,16 @@ SCHEMES: dict[str, Callable[[str], Names]] = {
     "pmid": _by_number("pmid:", address="pubmed.ncbi.nlm.nih.gov/"),
     "pmcid": _by_pmcid,
     "url": _by_address,
+    "s2": _by_number("s2:"),
+    "openalex": _by_number("openalex:"),
 }
 
 
 def names_of(given: str) -> Names:
     """Return the possible names of the paper called ``given``; none for a name of no known scheme.
 
-    Known are names with one of Semantic Scholar's prefixes, DOIs, addresses, and Semantic Scholar's ids of 40
-    hexadecimal digits.
+    Known are names with one of these prefixes, DOIs, addresses, PubMed Central's ids, and Semantic Scholar's
+    ids of 40 hexadecimal digits.
     """
     prefix, colon, rest = given.strip().partition(":")
     if colon and rest.strip() and prefix.lower() in SCHEMES:
@@ -138,7 +144,7 @@ def names_of(given: str) -> Names:
         return _by_doi(given)
     if _S2_HASH.fullmatch(given.strip().lower()):
         return Names((f"s2:{given.strip().lower()}",))
-    return Names()
+    return _by_pmcid(given) if _PMCID.fullmatch(given.strip()) else Names()
 
 
 def _lower(text: str) -> str:
@@ -152,9 +158,14 @@ def _lower(text: str) -> str:
 
 
 def is_name(text: str) -> bool:
-    """Return whether a text is a DOI, an address or another name of a paper instead of words."""
-    single = not any(map(str.isspace, text.strip()))
-    return name_of(text) is not None or (single and names_of(text) != Names())
+    """Return whether a text is a DOI, an address or another identifier instead of words.
+
+    Every identifier has a digit: "ACL:reconstruction" is a word.
+    """
+    if name_of(text) is not None:
+        return True
+    numbered = any(map(str.isdigit, text)) or "://" in text
+    return numbered and not any(map(str.isspace, text.strip())) and names_of(text) != Names()
 
 
 def address_key(url: str) -> str:

@@ -49,7 +49,9 @@ class PaperNames:
         if position is None:
             n_papers, papers = len(self._snapshot), self._snapshot.positions
             example = f", the first is {self._snapshot.paper(int(papers[0])).id!r}" if n_papers else ""
-            raise PaperNotFoundError(f"{NOT_HERE}; it holds {n_papers:,} papers{example}.")
+            raise PaperNotFoundError(
+                f"{NOT_HERE}; it holds {n_papers:,} papers{example}. Give its title and abstract instead."
+            )
         return position
 
     def positions(self, names: Sequence[str]) -> list[int | None]:

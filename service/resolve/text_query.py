@@ -4,7 +4,6 @@ from models.errors import SentenceSelectionError
 from models.text.language import other_language
 from models.types import Paper, Sentence
 from service.answer_warnings import AnswerWarning, WarningCode, warning
-from service.resolve.identifiers import is_name
 
 MAX_TEXT_CHARS = 2_000
 # The language of a shorter text is a guess: "state a gap" is taken for Northern Sotho.
@@ -25,11 +24,6 @@ def one_sentence(text: str) -> Paper:
 
 
 def text_warnings(text: str) -> tuple[AnswerWarning, ...]:
-    """Return a warning for a text that is the name of a paper, or that does not look English.
-
-    The language is only checked if the text is long enough.
-    """
-    if is_name(text):
-        return (warning(WarningCode.TEXT_IS_NAME, "address" if "://" in text else "identifier"),)
+    """Return a warning for a text that does not look English, if it is long enough to tell."""
     language = other_language(text) if len(text) >= _MIN_CHARS_TO_TELL else None
     return () if language is None else (warning(WarningCode.TEXT_NOT_ENGLISH, language),)

@@ -16,6 +16,7 @@ from models.types import Facet, Filters, Paper, Unit
 from service.answer_warnings import AnswerWarning, WarningCode, coverage_warning, warning
 from service.context import check_deadline, stage
 from service.resolve.filter_names import no_such_name
+from service.resolve.identifiers import is_name
 from service.resolve.text_query import one_sentence, text_warnings
 from service.search.engine import SearchEngine
 from service.search.query import REASON_DETAILS, Reason, empty_page_reason
@@ -170,6 +171,11 @@ def _of_text(engine: SearchEngine, query: SentenceQuery) -> _ResolvedQuery:
     if not query.text.strip():
         raise SentenceSelectionError(
             "The query text is blank; give a sentence, or a paper's id and a number."
+        )
+    if is_name(query.text):
+        engine.names.position(query.text)
+        raise SentenceSelectionError(
+            "The text is the identifier of a paper; give it as paper_id, with the number of a sentence."
         )
     paper = one_sentence(query.text)
     if query.by is Likeness.MEANING:

@@ -26,7 +26,7 @@ _ACL_BARE = re.compile(
     r"(?:acl:\s{0,5})?([A-Z][0-9]{2}-[0-9]{4,5}|[0-9]{4}\.[a-z0-9_]{1,30}-[a-z0-9]{1,20}\.[0-9]{1,4})",
     re.IGNORECASE,
 )
-_DOI_BARE = re.compile(r"(?:doi:?\s{0,5})?" + _DOI_NUMBER, re.IGNORECASE)
+_DOI_BARE = re.compile(r"(?:doi:?\s{0,5}|(?:www\.|dx\.)?doi\.org/)?" + _DOI_NUMBER, re.IGNORECASE)
 # A field with only a DOI: all its characters belong to the DOI, except a closing tag.
 _DOI_FIELD = re.compile(
     r"\s{0,20}(?:doi:?\s{0,5})?(10\.\d{4,9}/(?:[^\s\"{}<]|<(?!/))+)\s{0,20}",

@@ -21,6 +21,7 @@ from service.api.schemas.base import (
     pasted_paper,
     tag,
 )
+from service.resolve.identifiers import is_name
 from service.resolve.text_query import MAX_TEXT_CHARS
 from service.search.aspect import DEFAULT_CONTRAST, Aspect, Contrast
 from service.search.query import Seed
@@ -58,7 +59,8 @@ class PastedIn(Strict):
 class TextIn(Strict):
     """A short text, such as a claim, taken as one sentence; no part of it can be chosen.
 
-    A ``facet`` next to it chooses the sentences of papers that it is compared with.
+    A ``facet`` next to it chooses the sentences of papers that it is compared with. A text that is the
+    identifier of a paper, such as a DOI, stands for the paper.
     """
 
     text: Annotated[
@@ -67,7 +69,12 @@ class TextIn(Strict):
 
     def to_seed(self) -> Seed:
         """Return the domain value."""
-        return Seed(text=self.text)
+        return self._seed(Aspect())
+
+    def _seed(self, aspect: Aspect, weight: float = 1.0) -> Seed:
+        if is_name(self.text):
+            return Seed(self.text.strip(), aspect=aspect, weight=weight)
+        return Seed(text=self.text, aspect=aspect, weight=weight)
 
 
 BY_KIND = kind_of(
@@ -201,7 +208,7 @@ class TextSeedIn(TextIn, _WeightIn):
 
     def to_seed(self) -> Seed:
         """Return the domain value."""
-        return Seed(text=self.text, aspect=Aspect(facets=facet_tuple(self.facet)), weight=self.weight)
+        return self._seed(Aspect(facets=facet_tuple(self.facet)), self.weight)
 
 
 # One of many papers to start from; a string is the name of an indexed paper.
