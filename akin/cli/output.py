@@ -1,7 +1,6 @@
 """Output of answers as text, tables, JSON, CSV, BibTeX or RIS."""
 
 from collections.abc import Sequence
-from typing import Final
 
 import typer
 from pydantic import TypeAdapter
@@ -9,13 +8,12 @@ from pydantic import TypeAdapter
 from akin.cli.consoles import stderr, stdout
 from akin.cli.options import Output
 from akin.cli.render import answer_notes, recommendations_answer, search_answer, titles
+from akin.client.responses.lists import TABLES
 from akin.client.responses.matches import ComparedPapers
 from akin.client.responses.papers import PaperList, TitlesAnswer
 from akin.client.responses.ranked import RecommendationsAnswer, SearchAnswer
 from akin.client.responses.sentences import SentenceAnswer
 
-# The file extension of each table, as in ``service.web.tables``.
-_TABLES: Final = {Output.MARKDOWN: "md", Output.LATEX: "tex", Output.TSV: "tsv"}
 _Answer = SearchAnswer | RecommendationsAnswer | PaperList | TitlesAnswer | SentenceAnswer | ComparedPapers
 
 
@@ -61,11 +59,8 @@ def format_answer(form: Output, answer: SearchAnswer | RecommendationsAnswer | P
     # Imported here so that text output does not wait for it.
     from service.api.exports import papers_csv, to_bibtex, to_csv, to_ris
 
-    if form in _TABLES and not isinstance(answer, PaperList):
-        from service.api.schemas.search.results import ResultOut
-        from service.web.tables import TABLES
-
-        return TABLES[_TABLES[form]][1]([ResultOut.model_validate(each) for each in answer])
+    if form in TABLES and not isinstance(answer, PaperList):
+        return answer.to_table(form)
     papers = [each.about for each in answer]
     if form is Output.CSV:
         return papers_csv(papers) if isinstance(answer, PaperList) else to_csv(answer.results)

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Generic, Protocol, TypeVar, overload
 
+from models.errors import InputError
 from models.extras import needed
 
 if TYPE_CHECKING:
@@ -21,6 +22,8 @@ _TYPES: Final = {
     "assigned": "bool",
     "added_at": "datetime64[ns, UTC]",
 }
+# The file extension of each table, as in ``service.web.tables``.
+TABLES: Final = {"latex": "tex", "markdown": "md", "tsv": "tsv"}
 _SHOWN: Final = 10  # lines of a list in an interpreter
 _MAX_TITLE_CHARS: Final = 80  # characters of a title there
 
@@ -148,6 +151,20 @@ class Results(ListedPapers[_PaperItem]):
 
     __slots__ = ()
     COLUMNS: ClassVar[tuple[str, ...]] = ("score", "strength", "nearer_than", "match", *PAPER_COLUMNS)
+
+    def to_table(self, form: str) -> str:
+        """Return a table in ``latex``, ``markdown`` or ``tsv``: problem, method and result of each paper.
+
+        It is that of the web page. Raises InputError for another form, and MissingPackageError.
+        """
+        if form not in TABLES:
+            raise InputError(f"A table comes as {', '.join(TABLES)}, not as {form!r}.")
+        with needed("A table of results", extra="local"):
+            from service.api.schemas.search.results import ResultOut  # noqa: PLC0415 - as in to_bibtex
+            from service.web.tables import TABLES as WRITERS  # noqa: PLC0415 - the same
+
+        write = WRITERS[TABLES[form]][1]
+        return write([ResultOut.model_validate(each) for each in self._items])
 
     def _repr_html_(self) -> str | None:
         """Return the cards of the web page, or ``None`` (text is shown) if the service is not installed."""

@@ -631,6 +631,10 @@ def test_answers_are_taken_along(collection: Collection) -> None:
         assert types_of(some) == types_of(none) != {}
     assert 3 == answer.to_bibtex().count("\n  title = ") == answer.to_ris().count("TY  - ")
     assert answer[0].paper.title in answer.to_bibtex()
+    assert 5 == answer.to_table("markdown").count("\n")
+    assert answer[2].paper.title in answer.to_table("tsv")
+    with pytest.raises(InputError, match="A table comes as latex, markdown, tsv, not as 'html'"):
+        answer.to_table("html")
 
 
 def values_in(answer: object) -> Iterator[object]:

@@ -174,13 +174,13 @@ def test_a_table_is_copied_for_a_paper(visit: VisitFn, site: str) -> None:
         f"{QUERY_PATH}&facet=method&unlike=background", permissions=["clipboard-read", "clipboard-write"]
     )
     page.locator(".save summary").click()
-    button = page.locator(".copies").get_by_role("button", name="LaTeX")
+    button = page.locator(".copies").get_by_role("button", name="LaTeX").first
     button.click()
     expect(page.locator(".copies").get_by_role("button", name="Copied")).to_be_visible()
     saved = httpx.get(f"{site}/results.tex?paper={ID}&facet=method&unlike=background").text
     assert saved == page.evaluate("navigator.clipboard.readText()")
     page.route("**/results.md?*", lambda route: route.fulfill(status=503, body=""))
-    page.locator(".copies").get_by_role("button", name="Markdown").click()
+    page.locator(".copies").get_by_role("button", name="Markdown").first.click()
     expect(page.locator(".copies").get_by_role("button", name="Save it instead")).to_be_visible()
 
 

@@ -200,13 +200,16 @@ def test_the_page_says_what_of_the_list_is_saved(client: TestClient) -> None:
     [("tex", "application/x-tex"), ("md", "text/markdown"), ("tsv", "text/tab-separated-values")],
 )
 def test_results_are_saved_as_a_table(client: TestClient, ending: str, media_type: str) -> None:
-    """The links of a page download its papers as a table, and buttons copy the same table."""
+    """Links download the papers of the page and of the whole list as tables, and buttons copy the same."""
     page = page_at(client, QUERY_PATH)
-    (link,) = [each["href"] for each in page.all("a") if f"results.{ending}" in each.get("href", "")]
+    links = [each["href"] for each in page.all("a") if f"results.{ending}" in each.get("href", "")]
+    copied = [each["data-copy"] for each in page.all("button") if f".{ending}" in each.get("data-copy", "")]
+    link, whole = links
+    assert (links, f"{link}&whole=1") == (copied, whole)
+    assert 89 == client.get(whole).text.count("\n") - client.get(link).text.count("\n")
     answer = client.get(link)
     assert (200, f"{media_type}; charset=utf-8") == (answer.status_code, answer.headers["content-type"])
     assert f'filename="akin-results.{ending}"' in answer.headers["content-disposition"]
-    assert [link] == [each["data-copy"] for each in page.all("button") if each.get("data-copy") == link]
 
 
 def test_a_latex_table_cites_the_bibtex_file(client: TestClient, results: list[dict[str, Any]]) -> None:

@@ -32,8 +32,8 @@ class ResultsView:
     ``rows`` are the cards as rows of a table, if the view is a table. ``heading`` says which of all papers
     they are, from number ``first`` on. ``orders`` are links that sort the list, empty if there is nothing
     to sort. ``exports`` are files of this page, ``whole`` files of the whole list (``whole_words`` describe
-    it), ``tables`` files to paste into a paper. ``kept`` is the body that saves the query, except for its
-    name.
+    it), ``tables`` and ``whole_tables`` the same as tables to paste into a paper. ``kept`` is the body that
+    saves the query, except for its name.
     """
 
     cards: tuple[Card, ...]
@@ -54,6 +54,7 @@ class ResultsView:
     whole: tuple[Link, ...]
     whole_words: str
     tables: tuple[Link, ...]
+    whole_tables: tuple[Link, ...]
     words: Link
     kept: str
     curl: str
@@ -92,6 +93,7 @@ def view_results(answered: QueryAnswer, base_url: str, *, keyed: bool) -> Result
         whole=_files(page_query, _EXPORTS, whole="&whole=1"),
         whole_words=_whole_words(answered),
         tables=_files(page_query, _TABLES),
+        whole_tables=_files(page_query, _TABLES, whole="&whole=1"),
         words=Link(
             "Count shared words",
             page_query.address(words=None if page_query.words == 0 else 0.0),
