@@ -90,7 +90,9 @@ function show(page, keep, sent) {
     box?.remove();
   }
   document.getElementById("skips").replaceWith(page.getElementById("skips"));
+  const selected = keep && selection();
   main.replaceChildren(...page.getElementById("main").childNodes);
+  if (selected) select(...selected);
   for (const name of open) main.querySelector(`.query details.${name.split(" ")[0]}`)?.setAttribute("open", "");
   begin();
   if (keep) {
@@ -109,6 +111,23 @@ function show(page, keep, sent) {
   const title = document.getElementById("results-title") ?? main.querySelector("h1");
   const problem = main.querySelector("[role=alert]");
   statusLine.textContent = (problem ?? title)?.textContent.trim() ?? "";
+}
+
+// The sentences of the query over which text is selected, and where in the first and the last of them.
+function selection() {
+  const all = getSelection();
+  const range = all.isCollapsed ? null : all.getRangeAt(0);
+  const said = [...main.querySelectorAll(".choice")].filter((each) => range?.intersectsNode(each.querySelector(".text")));
+  if (!said.length) return null;
+  const place = (choice, node, at, otherwise) => (choice.querySelector(".text").firstChild === node ? at : otherwise);
+  const last = said.at(-1);
+  return [said, place(said[0], range.startContainer, range.startOffset, 0), place(last, range.endContainer, range.endOffset)];
+}
+
+// Selects the same text again, in the page that replaced it: it can be copied.
+function select(said, from, to) {
+  const texts = [said[0], said.at(-1)].map((each) => main.querySelector(`.choice[data-q="${each.dataset.q}"] .text`)?.firstChild);
+  if (texts.every(Boolean)) getSelection().setBaseAndExtent(texts[0], from, texts[1], to ?? texts[1].length);
 }
 
 // What of `box` is called so is that of `newBox`; what is typed in it stays.
@@ -269,12 +288,8 @@ document.addEventListener("pointerup", () => {
   const selected = getSelection();
   const list = main.querySelector(".choices");
   if (!list || !selected || selected.isCollapsed || !list.contains(selected.anchorNode) || !list.contains(selected.focusNode)) return;
-  const boxes = [...list.querySelectorAll(".choice")]
-    .filter((each) => selected.containsNode(each.querySelector(".text"), true))
-    .map((each) => each.querySelector("[name=s]:enabled"))
-    .filter((box) => box && !box.checked);
+  const boxes = (selection()?.[0] ?? []).map((each) => each.querySelector("[name=s]:enabled")).filter((box) => box && !box.checked);
   if (!boxes.length) return;
-  selected.removeAllRanges();
   const stay = (event) => event.preventDefault();
   addEventListener("click", stay, { capture: true });
   setTimeout(() => {

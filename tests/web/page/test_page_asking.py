@@ -260,6 +260,13 @@ def select(page: Page, *sentences: int) -> None:
     page.mouse.up()
 
 
+def in_clipboard(page: Page) -> str:
+    """Copy what is selected with the keyboard, and return it on one line."""
+    page.evaluate("navigator.clipboard.writeText('')")
+    page.keyboard.press("Control+c")
+    return " ".join(page.evaluate("navigator.clipboard.readText()").split())
+
+
 def test_selected_text_chooses_its_sentences(visit: VisitFn, site: str) -> None:
     """Selecting text with the mouse chooses its sentences."""
     page = visit(QUERY_PATH)
@@ -267,6 +274,33 @@ def test_selected_text_chooses_its_sentences(visit: VisitFn, site: str) -> None:
     expect(page).to_have_url(re.compile("s=3&s=4$"))
     expect(page.locator(".choice input[name=s]:checked")).to_have_count(2)
     assert answered(site, query={"paper_id": ID}, sentences=[3, 4]) == shown(page)
+
+
+@pytest.mark.parametrize("sentences", [(3, 3), (3, 4)])
+def test_selected_text_is_copied(visit: VisitFn, sentences: tuple[int, int]) -> None:
+    """Text that is selected with the mouse stays selected beside the new results, without what is no text."""
+    page = visit(QUERY_PATH, permissions=["clipboard-read", "clipboard-write"])
+    said = " ".join(PAPER["abstract"][number] for number in sorted(set(sentences)))
+    for _ in range(2):  # the second time its sentences are chosen already
+        select(page, *sentences)
+        expect(page).to_have_url(re.compile(f"s={sentences[-1]}$"))
+        copied = in_clipboard(page)
+        assert copied
+        assert copied in said
+        assert (len(copied) > 100) == (sentences == (3, 4))
+
+
+def test_a_sentence_is_selected_whole_and_still_ticked(visit: VisitFn) -> None:
+    """Three clicks select a sentence to copy; a click and the space bar tick it as ever."""
+    page = visit(QUERY_PATH, permissions=["clipboard-read", "clipboard-write"])
+    page.locator(".choice[data-q='3'] .text").click(click_count=3)
+    expect(page).to_have_url(re.compile("s=3$"))
+    assert PAPER["abstract"][3] == in_clipboard(page)
+    choose(page, "#s4")
+    expect(page.locator("#s4")).to_be_checked()
+    page.locator("#s2").focus()
+    page.keyboard.press("Space")
+    expect(page.locator("#s2")).to_be_checked()
 
 
 @pytest.mark.parametrize(
