@@ -159,7 +159,7 @@ def publish_added(
         places = zip(base.segments, _deleted_with(base, np.concatenate([gone, *replaced])), strict=True)
         segments = [(segment.entry, own) for segment, own in places if len(own) < len(segment)]
     segments += move_segments(data, new)
-    return publish(data, like, segments, keep=keep)
+    return publish(data, like, segments, now=base, keep=keep)
 
 
 def _deleted_with(
@@ -167,12 +167,13 @@ def _deleted_with(
 ) -> list[Int64[np.ndarray, " n_deleted"]]:
     """Return ``base.deleted`` as if the papers at the positions ``gone``, in any order, were deleted too.
 
-    Only these papers and the deleted ones are looked at, however many others there are.
+    Only these papers and those deleted in their segments are looked at, however many others there are. The
+    arrays of other segments are the same.
     """
     starts, in_order = np.cumsum([0, *map(len, base.segments)]), np.sort(gone)
     own = np.split(in_order, np.searchsorted(in_order, starts[1:-1]))
     return [
-        np.union1d(deleted, new - start)
+        np.union1d(deleted, new - start) if len(new) else deleted
         for deleted, new, start in zip(base.deleted, own, starts, strict=False)
     ]
 

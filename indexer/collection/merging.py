@@ -241,7 +241,7 @@ def _merge(
         if first is not None and deleted is not None:
             served = served_by(now)
             served[first : first + len(chosen)] = move_segments(data, _without(written, deleted))
-            published = publish(data, now.manifest, served, keep=keep)
+            published = publish(data, now.manifest, served, now=now, keep=keep)
     return published
 
 

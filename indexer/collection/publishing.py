@@ -16,7 +16,7 @@ import numpy as np
 from jaxtyping import Int64
 
 from indexer.files.data_folder import DataFolder, deleted_file, name_of, next_name
-from indexer.files.durable import publish_folder, sync, write_array
+from indexer.files.durable import linked, publish_folder, sync, write_array
 from indexer.files.finished_folders import NOTE
 from indexer.snapshot.folder import current_generation, pointed_generation, write_pointer
 from indexer.snapshot.manifest import Manifest, SegmentEntry
@@ -67,24 +67,31 @@ def move_finished(data: Path, prepared: Sequence[tuple[Path, SegmentEntry]]) -> 
 
 
 def publish(
-    data: Path, like: Manifest, served: Sequence[tuple[SegmentEntry, Int64[np.ndarray, "..."]]], *, keep: int
+    data: Path,
+    like: Manifest,
+    served: Sequence[tuple[SegmentEntry, Int64[np.ndarray, "..."]]],
+    *,
+    now: Snapshot | None,
+    keep: int,
 ) -> Manifest:
     """Publish a generation of the segments ``served``, each given with the positions of its deleted papers.
 
-    Its manifest is ``like`` except for name, time, base, segments and files. The newest ``keep`` older
-    generations remain, and those in use. Returns the manifest.
+    Its manifest is ``like`` except for name, time, base, segments and files. Positions given as the same
+    array as in the generation served ``now`` are not written again: their file is linked. The newest ``keep``
+    older generations remain, and those in use. Returns the manifest.
     """
     generation = next_name(DataFolder(data).snapshots)
     prepared = DataFolder(data).next_snapshot
     shutil.rmtree(prepared, ignore_errors=True)
     prepared.mkdir(parents=True)
-    segments = []
+    segments = [replace(entry, n_deleted=len(positions)) for entry, positions in served]
+    unchanged = {} if now is None else _linked_files(data, served, now)
+    files = dict(unchanged)
     for entry, positions in served:
-        segments.append(replace(entry, n_deleted=len(positions)))
-        if len(positions):
-            path = prepared / deleted_file(entry.name)
+        path = prepared / deleted_file(entry.name)
+        if len(positions) and path.name not in unchanged:
             write_array(path, [positions], shape=positions.shape, dtype=positions.dtype)
-    files = {path.name: sha256_of(path) for path in sorted(prepared.iterdir())}
+            files[path.name] = sha256_of(path)
     published = replace(
         like,
         generation=generation,
@@ -95,10 +102,28 @@ def publish(
     )
     DataFolder(data).next_manifest.write_bytes(published.to_json())
     _make_folder(DataFolder(data).snapshots)
-    publish_folder(prepared, DataFolder(data).snapshot(generation))
+    publish_folder(prepared, DataFolder(data).snapshot(generation), linked=unchanged)
     write_pointer(data, generation)
     remove_old_generations(data, keep=keep)
     return published
+
+
+def _linked_files(
+    data: Path, served: Sequence[tuple[SegmentEntry, Int64[np.ndarray, "..."]]], now: Snapshot
+) -> dict[str, str]:
+    """Link files of deleted positions that are the same ``now`` into the next generation.
+
+    Returns their SHA-256 (hex) by name.
+    """
+    before = {entry.name: positions for entry, positions in served_by(now)}
+    names = [entry.name for entry, positions in served if positions is before.get(entry.name)]
+    folder, files = DataFolder(data), now.manifest.files
+    return {
+        file: files[file]
+        for name in names
+        if (file := deleted_file(name)) in files
+        and linked(folder.deleted(now.generation, name), folder.next_snapshot / file)
+    }
 
 
 def served_by(snapshot: Snapshot) -> list[tuple[SegmentEntry, Int64[np.ndarray, "..."]]]:

@@ -5,7 +5,7 @@ import fcntl
 import os
 import shutil
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -59,19 +59,22 @@ def sync(path: Path) -> None:
         os.close(descriptor)
 
 
-def sync_tree(folder: Path) -> None:
-    """Flush every file and folder below ``folder``, then the folder itself."""
+def sync_tree(folder: Path, *, but: Collection[str] = ()) -> None:
+    """Flush every file and folder below ``folder``, except files named in ``but``, then the folder itself."""
     for child in sorted(folder.iterdir()):
         if child.is_dir():
-            sync_tree(child)
-        else:
+            sync_tree(child, but=but)
+        elif child.name not in but:
             sync(child)
     sync(folder)
 
 
-def publish_folder(prepared: Path, target: Path) -> None:
-    """Rename ``prepared`` to ``target``, so that it appears complete and on the device, or not at all."""
-    sync_tree(prepared)
+def publish_folder(prepared: Path, target: Path, *, linked: Collection[str] = ()) -> None:
+    """Rename ``prepared`` to ``target``, so that it appears complete and on the device, or not at all.
+
+    The files ``linked`` were flushed in another folder.
+    """
+    sync_tree(prepared, but=linked)
     prepared.rename(target)
     sync(target.parent)
 
@@ -107,13 +110,18 @@ def write_array(
             stream.write(np.ascontiguousarray(block).data)
 
 
-def link_or_copy(source: Path | str, target: Path | str) -> None:
-    """Link ``target`` to the file ``source``, or copy it if the file system has no links."""
+def linked(source: Path | str, target: Path | str) -> bool:
+    """Link ``target`` to the file ``source``; false if that is missing, or the file system has no links."""
     try:
         os.link(source, target)
-    except FileNotFoundError:
-        raise
     except OSError:
+        return False
+    return True
+
+
+def link_or_copy(source: Path | str, target: Path | str) -> None:
+    """Link ``target`` to the file ``source``, or copy it if the file system has no links."""
+    if not linked(source, target):
         shutil.copyfile(source, target)
 
 

@@ -138,4 +138,4 @@ def _sample(rows: Sequence[np.ndarray], n: int) -> Float32[np.ndarray, "n_query 
 def _stored(data: Path, beside: Snapshot, effort: float, keep: int) -> Manifest:
     """Publish a copy of the served generation that is searched with ``effort``; return its manifest."""
     with publishing(data, beside) as now:
-        return publish(data, replace(now.manifest, effort=effort), served_by(now), keep=keep)
+        return publish(data, replace(now.manifest, effort=effort), served_by(now), now=now, keep=keep)

@@ -99,7 +99,8 @@ def _swapped(
     moved = move_finished(data, [(with_words[name].folder, with_words[name].entry) for name in names])
     new = dict(zip(names, moved, strict=True))
     served = [(new.get(entry.name, entry), gone) for entry, gone in before]
-    return publish(data, replace(now.manifest, catalog=catalog.identity()), served, keep=keep)
+    like = replace(now.manifest, catalog=catalog.identity())
+    return publish(data, like, served, now=now, keep=keep)
 
 
 def _drop_older_work(data: DataFolder) -> None:

@@ -148,6 +148,8 @@ class Flushes:
         self._flushed: dict[int, tuple[int, int, int]] = {}  # by inode: when, size, time of modification
         self._renamed: dict[Path, int] = {}  # by the folder that got the name
         self._before = {path.name for path in DataFolder(data).segments.iterdir()}
+        # Files that are linked into a new generation were flushed with an older one.
+        self._of_older = {path.stat().st_ino for path in DataFolder(data).snapshots.glob("*/*")}
         fsync, rename, swap = os.fsync, os.rename, os.replace
 
         def flush(descriptor: int) -> None:
@@ -182,7 +184,8 @@ class Flushes:
         for place in [folder.snapshot(generation), *new]:
             if self._flushed_at(place.parent) < self._renamed[place.parent]:
                 self.unsafe.append(f"the name of {place}")
-            self.unsafe += [str(path) for path in place.iterdir() if not self._is_flushed(path)]
+            files = [path for path in place.iterdir() if path.stat().st_ino not in self._of_older]
+            self.unsafe += [str(path) for path in files if not self._is_flushed(path)]
             if self._flushed_at(place) < 0:
                 self.unsafe.append(str(place))
 
@@ -218,3 +221,21 @@ def test_many_segments_are_flushed_before_others_wait(data: Path, monkeypatch: p
             assert n_papers // 4 == len(open_snapshot(data).segments)
             flushed.append(flushes.under_lock)
     assert flushed[0] == flushed[1]
+
+
+def test_a_deletion_writes_no_file_of_other_segments(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Under the lock, as much is flushed with deleted papers in twenty segments as with some in two."""
+    flushed = []
+    monkeypatch.setattr("indexer.collection.build.merge", lambda *_, **__: None)
+    with Catalog.open(data / CATALOG_FILE) as catalog:
+        for n_papers in (8, 80):
+            replaced(data, catalog, n_papers)
+            delete_papers(data, [f"p{number}" for number in range(0, n_papers, 4)], catalog, keep=KEEP)
+            with monkeypatch.context() as patched:
+                flushes = Flushes(data, patched)
+                manifest = delete_papers(data, ["p1"], catalog, keep=KEEP).manifest
+            assert [2, *[1] * (n_papers // 4 - 1)] == [entry.n_deleted for entry in manifest.segments]
+            assert [] == flushes.unsafe
+            flushed.append(flushes.under_lock)
+    assert flushed[0] == flushed[1]
+    open_snapshot(data)  # compares every file with its checksum

@@ -1,9 +1,9 @@
 """Trials that kill writers at a step and check the collection: nothing is torn, lost or back again.
 
 A trial copies a small collection, forks a process that changes it, and kills it with SIGKILL: at its n-th
-step, which is the n-th time that it opens, makes, moves or removes a file or runs a database statement; or
-after some time. Then another process opens the collection like a reader, continues like the next writer, and
-compares the papers with the acknowledged changes.
+step, which is the n-th time that it opens, makes, links, moves or removes a file or runs a database
+statement; or after some time. Then another process opens the collection like a reader, continues like the
+next writer, and compares the papers and their vectors with the acknowledged changes.
 """
 
 import os
@@ -43,6 +43,7 @@ from tests.support.builds import many_papers, papers_in, quiet, write_corpus
 # The audit events of the interpreter that count as steps.
 _STEPS = frozenset(
     {"open", "os.mkdir", "os.rename", "os.remove", "os.rmdir", "os.listdir", "os.scandir", "fcntl.flock"}
+    | {"os.link"}
 )
 NEVER = 10**9
 _TIMEOUT_S = 60
