@@ -17,6 +17,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+import numpy as np
 import orjson
 from sqlalchemy import event
 from sqlalchemy.engine import Engine
@@ -47,8 +48,9 @@ _STEPS = frozenset(
 )
 NEVER = 10**9
 _TIMEOUT_S = 60
+_WRONG_VECTORS = "not the vectors of its sentences"
 
-# id -> content hash
+# id -> content hash, or _WRONG_VECTORS
 State = dict[str, str]
 Acknowledge = Callable[[], None]
 
@@ -186,10 +188,15 @@ OPERATIONS: dict[str, Callable[[Path, Acknowledge], None]] = {
 
 
 def state_of(snapshot: Snapshot) -> State:
-    """Return the papers that a reader finds, as id and content hash."""
+    """Return the papers that a reader finds, as id and content hash, or _WRONG_VECTORS instead of that."""
+    positions = snapshot.positions.tolist()
+    papers = [snapshot.paper(position) for position in positions]
+    encoded = hashing_annotator().encoder.encode(papers)
     return {
-        (paper := snapshot.paper(int(position))).id: snapshot.content_hash(paper.id) or ""
-        for position in snapshot.positions
+        paper.id: (snapshot.content_hash(paper.id) or "")
+        if np.array_equal(own.sentences.astype(snapshot.manifest.dtype), snapshot.vectors(position))
+        else _WRONG_VECTORS
+        for position, paper, own in zip(positions, papers, encoded, strict=True)
     }
 
 
