@@ -18,7 +18,7 @@ from indexer.files.finished_folders import NOTE
 from indexer.files.progress_notes import read_note
 from indexer.snapshot.folder import read_manifest
 from indexer.snapshot.manifest import Manifest, SegmentEntry
-from indexer.snapshot.opening import lease_generation, open_segments
+from indexer.snapshot.opening import open_segments
 from indexer.snapshot.segment import IDS, Segment
 from indexer.snapshot.segment_writer import KeptPart
 from indexer.snapshot.snapshot import Snapshot
@@ -216,6 +216,6 @@ class _KnownSegments:
     def _lease(self, generation: str) -> _Lease | None:
         """Return the lease on a generation, or ``None`` if it was removed."""
         lease = self._leases.get(generation)
-        if lease is None and (descriptor := lease_generation(self._data, generation)) is not None:
+        if lease is None and (descriptor := DataFolder(self._data).lease(generation)) is not None:
             lease = self._leases[generation] = _Lease(descriptor)
         return lease

@@ -24,6 +24,8 @@ DATA/
     deleted-000001.npy           positions in segment 000001 of papers that are deleted or replaced, int64
 """
 
+import fcntl
+import os
 import re
 import secrets
 import shutil
@@ -185,6 +187,42 @@ class DataFolder:
         if not _NUMBER.fullmatch(generation):
             return []
         return [name for name in self.generations() if int(name) < int(generation)]
+
+    def lease(self, generation: str) -> int | None:
+        """Return a file descriptor that keeps a generation from being removed until it is closed.
+
+        It holds a shared lock on the manifest; ``None`` if the generation does not exist. Raises
+        StorageError.
+        """
+        path = self.manifest(generation)
+        with storage_errors(path):
+            try:
+                descriptor = os.open(path, os.O_RDONLY)
+            except FileNotFoundError:
+                return None
+            fcntl.flock(descriptor, fcntl.LOCK_SH)
+            # A process that removes a generation holds the lock until the generation is gone.
+            if path.exists():
+                return descriptor
+            os.close(descriptor)
+            return None
+
+    def discard_unread(self, generation: str) -> bool:
+        """Discard a generation, unless a reader leases it; return whether it was discarded."""
+        try:
+            # Opened for writing: an exclusive lock on a network file system requires it.
+            descriptor = os.open(self.manifest(generation), os.O_RDWR)
+        except FileNotFoundError:
+            discard(self.snapshot(generation))  # damaged: nobody can read it
+            return True
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            discard(self.snapshot(generation))
+        except BlockingIOError:
+            return False
+        finally:
+            os.close(descriptor)
+        return True
 
     @contextmanager
     def publishing(self, *, wait_s: float = LOCK_WAIT_S) -> Iterator[None]:

@@ -1,6 +1,5 @@
 """Functions that open a generation by name, the served generation, or some segments of one."""
 
-import fcntl
 import os
 import weakref
 from collections.abc import Collection, Mapping
@@ -36,10 +35,10 @@ def open_snapshot(
     Raises SnapshotMissingError, SnapshotCorruptError.
     """
     name = generation or current_generation(data)
-    lease = lease_generation(data, name)
+    lease = DataFolder(data).lease(name)
     while lease is None and generation is None:  # superseded and removed since CURRENT was read
         superseded, name = name, current_generation(data)
-        lease = lease_generation(data, name)
+        lease = DataFolder(data).lease(name)
         if name == superseded:
             break
     if lease is None:
@@ -87,25 +86,6 @@ def served_snapshot(data: Path, *, beside: Snapshot | None = None) -> Snapshot |
     if beside is not None and beside.generation == current_generation(data):
         return beside
     return open_snapshot(data, beside=beside, reread=False)
-
-
-def lease_generation(data: Path, generation: str) -> int | None:
-    """Return a file descriptor that keeps a generation from being removed until it is closed.
-
-    It holds a shared lock on the manifest; ``None`` if the generation does not exist. Raises StorageError.
-    """
-    path = DataFolder(data).manifest(generation)
-    with storage_errors(path):
-        try:
-            descriptor = os.open(path, os.O_RDONLY)
-        except FileNotFoundError:
-            return None
-        fcntl.flock(descriptor, fcntl.LOCK_SH)
-        # A process that removes a generation holds the lock until the generation is gone.
-        if path.exists():
-            return descriptor
-        os.close(descriptor)
-        return None
 
 
 def _opened(

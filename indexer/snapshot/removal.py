@@ -3,8 +3,6 @@
 Callers must hold the publishing lock.
 """
 
-import fcntl
-import os
 import shutil
 from collections.abc import Collection
 from pathlib import Path
@@ -38,7 +36,7 @@ def remove_generations(data: Path, names: Collection[str]) -> list[str]:
     """
     with storage_errors(data):
         shutil.rmtree(DataFolder(data).next_snapshot, ignore_errors=True)
-        removed = [name for name in names if _discard_unread(data, name)]
+        removed = [name for name in names if DataFolder(data).discard_unread(name)]
         _discard_unnamed_segments(data)
     return removed
 
@@ -56,25 +54,6 @@ def base_generation(data: Path, generation: str) -> str | None:
     if base is None:
         return earlier[-1] if earlier else None
     return base if base in earlier else None
-
-
-def _discard_unread(data: Path, generation: str) -> bool:
-    """Discard a generation, unless a reader holds a lock on its manifest; return whether it was discarded."""
-    folder = DataFolder(data).snapshot(generation)
-    try:
-        # Opened for writing: an exclusive lock on a network file system requires it.
-        descriptor = os.open(DataFolder(data).manifest(generation), os.O_RDWR)
-    except FileNotFoundError:
-        discard(folder)  # damaged: nobody can read it
-        return True
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        discard(folder)
-    except BlockingIOError:
-        return False
-    finally:
-        os.close(descriptor)
-    return True
 
 
 def _discard_unnamed_segments(data: Path) -> None:

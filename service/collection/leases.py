@@ -7,7 +7,6 @@ from pathlib import Path
 
 from indexer.files.data_folder import DataFolder, numbered
 from indexer.files.durable import storage_errors
-from indexer.snapshot.opening import lease_generation
 
 
 class GenerationLeases:
@@ -25,7 +24,7 @@ class GenerationLeases:
     def keep(self, generation: str) -> None:
         """Keep one more generation."""
         if generation not in self._leases:
-            lease = lease_generation(self._data, generation)
+            lease = DataFolder(self._data).lease(generation)
             if lease is not None:
                 self._leases[generation] = lease
         if generation in self._leases:

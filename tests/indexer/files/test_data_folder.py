@@ -1,4 +1,4 @@
-"""The names of a collection's files and folders are stated once."""
+"""The names of a collection's files and folders are stated once, and its locks are taken in one place."""
 
 import ast
 from pathlib import Path
@@ -30,3 +30,9 @@ def test_paths_of_a_collection_are_those_of_data_folder() -> None:
     """No other file of the indexer spells the name of a file or folder of a collection."""
     files = [file for file in (ROOT / "indexer").rglob("*.py") if file.name != "data_folder.py"]
     assert {} == {file.name: spelled for file in files if (spelled := spelled_in(file))}
+
+
+def test_locks_of_a_collection_are_those_of_data_folder() -> None:
+    """No file of the indexer outside ``files/`` takes a lock by itself."""
+    files = [file for file in (ROOT / "indexer").rglob("*.py") if file.parent.name != "files"]
+    assert [] == [file.name for file in files if "flock(" in file.read_text(encoding="utf-8")]
