@@ -1,22 +1,28 @@
 """The file system of a folder: mounts as Linux lists them, and collections on read-only ones."""
 
+import errno
+import fcntl
 import os
 import shutil
+import stat
 import subprocess
 import sys
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from indexer.catalog.catalog import Catalog
 from indexer.catalog.sqlite import is_frozen, sqlite_connection
-from indexer.files.data_folder import CATALOG_FILE
+from indexer.files.data_folder import CATALOG_FILE, DataFolder
 from indexer.files.file_system import limits_of, network_kind
+from indexer.snapshot.opening import open_snapshot
 from models.encoder import Encoder
 from models.errors import StorageError
 from models.types import Paper, Sentence
-from tests.support.builds import ROOT, build_quietly, many_papers, write_corpus
+from tests.support.builds import ROOT, build_quietly, many_papers, papers_in, write_corpus
+from tests.support.trials.crashes import OPERATIONS, make_collection, state_of
 
 MOUNTS = r"""22 1 0:21 / / rw,relatime - ext4 /dev/vda rw
 31 22 0:40 / /srv/papers rw,relatime shared:1 - nfs4 10.0.0.1:/papers rw,vers=4.2
@@ -57,6 +63,7 @@ def test_where_mounts_are_not_listed_no_kind_is_known(tmp_path: Path) -> None:
 _READ_ONLY = """
 import sys
 from pathlib import Path
+from structlog.testing import capture_logs
 from typer.testing import CliRunner
 from akin.cli.app import app
 from indexer.collection.maintenance.backup import back_up
@@ -64,9 +71,16 @@ from indexer.catalog.catalog import Catalog
 from indexer.files.data_folder import CATALOG_FILE
 from indexer.files.file_system import limits_of
 from models.errors import StorageError
+from tests.support.clients import client_of
 
-data, target = map(Path, sys.argv[1:])
-assert ["folder_read_only"] == list(limits_of(data))
+data, corpus, target = map(Path, sys.argv[1:])
+limits = limits_of(data)
+assert ["folder_read_only"] == list(limits)
+indexed = CliRunner().invoke(app, ["index", str(corpus), "--data", str(data)])
+assert f"{data}: {limits['folder_read_only']}." in indexed.output, (indexed.output, indexed.exception)
+with capture_logs() as logged, client_of(data, device="cpu"):
+    pass
+assert list(limits.values()) == [each["effect"] for each in logged if each["event"] in limits], logged
 for command in (["status"], ["papers", "--count"], ["keys", "list"]):
     done = CliRunner().invoke(app, [*command, "--data", str(data)])
     assert 0 == done.exit_code, (command, done.output, done.exception)
@@ -93,11 +107,36 @@ def read_only(data: Path, code: str, *arguments: str) -> str:
 
 
 def test_a_collection_on_a_read_only_file_system_is_read(tmp_path: Path, hashing: Encoder) -> None:
-    """A collection on a read-only file system can be read and backed up; deleting is refused."""
-    data = tmp_path / "data"
-    build_quietly(write_corpus(tmp_path / "c.jsonl", many_papers(20)), data, hashing)
+    """A collection on a read-only file system can be read and backed up; deleting is refused.
+
+    `akin index` and a service say at their start what is not possible there.
+    """
+    data, corpus = tmp_path / "data", write_corpus(tmp_path / "c.jsonl", many_papers(20))
+    build_quietly(corpus, data, hashing)
     assert {} == limits_of(data)
-    assert "as a reader finds it" == read_only(data, _READ_ONLY, str(tmp_path / "backup"))
+    assert "as a reader finds it" == read_only(data, _READ_ONLY, str(corpus), str(tmp_path / "backup"))
+
+
+def flock_of_nfs(descriptor: int, operation: int, flock: Callable[[int, int], None] = fcntl.flock) -> None:
+    """Lock as Linux does on NFS: as the file is opened (flock(2)); a folder only for this machine."""
+    mode = fcntl.fcntl(descriptor, fcntl.F_GETFL) & os.O_ACCMODE
+    refused = {fcntl.LOCK_EX: os.O_RDONLY, fcntl.LOCK_SH: os.O_WRONLY}
+    if mode == refused.get(operation & ~fcntl.LOCK_NB) and not stat.S_ISDIR(os.fstat(descriptor).st_mode):
+        raise OSError(errno.EBADF, os.strerror(errno.EBADF))
+    flock(descriptor, operation)
+
+
+def test_every_writer_locks_as_nfs_allows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Indexing, adding, deleting, merging, rollback and purging work with the locks of NFS."""
+    monkeypatch.setattr(fcntl, "flock", flock_of_nfs)
+    data = make_collection(tmp_path)
+    for name in ("index", "POST", "DELETE", "delete", "merge", "rollback", "compact", "purge"):
+        before = DataFolder(data).generations()
+        OPERATIONS[name](data, lambda: None)
+        assert name == "rollback" or before[-1] < DataFolder(data).generations()[-1]
+    with Catalog.open(data / CATALOG_FILE) as catalog:
+        assert {*papers_in(catalog)} == {*state_of(open_snapshot(data))}
+    assert "000001" not in DataFolder(data).generations()  # so some were removed
 
 
 _NOT_THEIRS = """
