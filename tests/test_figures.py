@@ -247,6 +247,15 @@ def test_the_table_of_cost_against_size_is_that_of_its_file() -> None:
             assert cell == ", ".join(f"{step[name]:,.0f}" for step in steps)
 
 
+def test_the_memory_of_a_service_is_that_of_its_runs() -> None:
+    """The table of sizes on the deployment page has the own memory of queries, and 0.2 GB for the models."""
+    sizes = json.loads((MEASURED / "sizes.json").read_text(encoding="utf-8"))
+    page = (ROOT / "docs" / "how-to" / "deploy.md").read_text(encoding="utf-8")
+    for papers, run in sizes.items():
+        (shown,) = re.findall(rf"^\| {int(papers):,} \| [^|]+ \| ([\d.]+) GB \|", page, re.MULTILINE)
+        assert f"{run['queries']['private_mib'] * 2**20 / 1e9 + 0.2:.1f}" == shown
+
+
 def page_of(*rows: Row) -> str:
     """Return the page of a run with these rows."""
     return page({"suite": "quick", "machine": MACHINE, "rows": [asdict(row) for row in rows]})

@@ -118,8 +118,8 @@ LEFT = {
     "docs/how-to/functions.md: akin evaluate": A_RECORD,
     "docs/how-to/training.md: texts.jsonl": "the layout of files, which evaluation/sets/pairs.py reads",
     "docs/how-to/training.md: [facets]": "tests/akin/training/test_training_heads.py has such tables",
-    "docs/how-to/deploy.md: sudo python3.11": "needs another machine: tests/trials/test_containers.py runs "
-    "the same in an empty folder",
+    "docs/how-to/deploy.md: sudo python3.11": "needs another machine: tests/trials/test_containers.py "
+    "installs from the same lock in an empty folder",
     "docs/how-to/deploy.md: export RAY_AUTH_MODE": "needs three machines: tests/support/servers/ray.py",
     "docs/how-to/programs.md: akin worker": "never ends: tests/trials/outages/test_batch_workers.py",
     "docs/adding/encoder.md: akin convert": "needs a checkpoint: tests/models/encoders/test_checkpoints.py",
