@@ -2,7 +2,7 @@
 
 import sqlite3
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -46,14 +46,20 @@ def sqlite_connection(file: Path, **options: Any) -> Any:
 
 def configure(engine: Engine, frozen: Path | None, busy_timeout_s: float) -> None:
     """Set up how ``engine`` opens its file; ``frozen`` is that file if it is read without locks."""
-    if frozen is not None:
+    was_there = False
 
-        @event.listens_for(engine, "do_connect")
-        def connect(_dialect: object, _entry: object, _args: object, options: dict[str, Any]) -> Any:
+    @event.listens_for(engine, "do_connect")
+    def connect(_dialect: object, _entry: object, arguments: Sequence[str], options: dict[str, Any]) -> Any:
+        if frozen is not None:
             return sqlite_connection(frozen, **options)
+        if was_there:  # a file that was moved away is not made again: it would have no papers
+            return sqlite3.connect(f"{Path(arguments[0]).as_uri()}?mode=rw", uri=True, **options)
+        return None  # as by default, which makes the file if it is missing
 
     @event.listens_for(engine, "connect")
     def set_pragmas(connection: sqlite3.Connection, _entry: object) -> None:
+        nonlocal was_there
+        was_there = True
         cursor = connection.cursor()
         if frozen is None:
             execute_when_unlocked(cursor.execute, "PRAGMA journal_mode = WAL", busy_timeout_s)

@@ -19,7 +19,7 @@ class QueuePlace:
     """The place of a running request in its queue: the deadline, and a function that frees the place."""
 
     deadline: Deadline
-    leave: Callable[[], None]
+    leave: Callable[..., None]
 
 
 async def read_then_compute(

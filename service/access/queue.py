@@ -58,7 +58,7 @@ class Admission:
             raise _overloaded(wait_s)
 
     @asynccontextmanager
-    async def place(self, deadline: Deadline) -> AsyncIterator[Callable[[], None]]:
+    async def place(self, deadline: Deadline) -> AsyncIterator[Callable[..., None]]:
         """Join the queue, wait for a place, hold it until the context ends or the yielded function is called.
 
         Raises OverloadedError if there is no room, or if the deadline passes first.
@@ -68,8 +68,11 @@ class Admission:
             yield leave
 
     @asynccontextmanager
-    async def turn(self, deadline: Deadline) -> AsyncIterator[Callable[[], None]]:
+    async def turn(self, deadline: Deadline) -> AsyncIterator[Callable[..., None]]:
         """Do the same as ``place`` for a request admitted before: it waits however many others do.
+
+        The yielded function with ``counts=False``, for a request that only passes through, leaves the mean
+        duration as it is.
 
         Raises OverloadedError if the deadline passes first.
         """
@@ -79,11 +82,12 @@ class Admission:
             raise _overloaded(self.expected_wait_s())
         started, held = monotonic(), True
 
-        def leave() -> None:
+        def leave(*, counts: bool = True) -> None:
             nonlocal held
             if held:
                 held = False
-                self._mean_s += _SMOOTHING * (monotonic() - started - self._mean_s)
+                if counts:
+                    self._mean_s += _SMOOTHING * (monotonic() - started - self._mean_s)
                 self._free.release()
 
         try:

@@ -24,6 +24,12 @@ _ARXIV_VERSION = re.compile(r"v\d+$")
 _S2_HASH = re.compile(r"[0-9a-f]{40}")
 _PMCID = re.compile(r"PMC\d{5,9}", re.IGNORECASE)
 _OPENALEX = re.compile(r"W\d{5,12}", re.IGNORECASE)
+# What follows a prefix: numbers, arXiv's two forms, the Anthology's two, DOIs, hashes, addresses.
+_FORM = re.compile(
+    r"(?:w|pmc)?(?!\d{4}$)\d+|\d{4}\.\d{4,5}(?:v\d+)?|[a-z.-]+/\d{7}(?:v\d+)?|[a-z]\d\d-\d{4,5}|\d{4}\.[\w-]+\.\d+|"
+    r"10\.\d{4,9}/\S+|[0-9a-f]{40}|[^\s/]+\.\S+/\S*|https?://\S+",
+    re.IGNORECASE,
+)
 _ANTHOLOGY_OLD = re.compile(r"[a-z]\d\d-\d{4,5}", re.IGNORECASE)
 # The parts of an address that do not distinguish papers (nor do slashes at its end). The pattern is used for
 # given and stored addresses, so Arrow's RE2 must be able to read it.
@@ -124,8 +130,8 @@ SCHEMES: dict[str, Callable[[str], Names]] = {
     "pmid": _by_number("pmid:", address="pubmed.ncbi.nlm.nih.gov/"),
     "pmcid": _by_pmcid,
     "url": _by_address,
-    "s2": _by_number("s2:"),
-    "openalex": _by_number("openalex:"),
+    "s2": lambda name: _by_number("s2:")(name.lower()),
+    "openalex": lambda name: _by_number("mag:", "openalex:W")(name.strip().upper().removeprefix("W")),
 }
 
 
@@ -160,10 +166,13 @@ def _lower(text: str) -> str:
 def is_name(text: str) -> bool:
     """Return whether a text is a DOI, an address or another identifier instead of words.
 
-    Every identifier has a digit: "ACL:reconstruction" is a word.
+    After a prefix it has the form of one: "ACL:reconstruction", "arXiv:GPT-4" and "ACL:2023" are words.
     """
     if name_of(text) is not None:
         return True
+    prefix, colon, rest = text.strip().partition(":")
+    if colon and prefix.lower() in SCHEMES:
+        return _FORM.fullmatch(rest.strip()) is not None
     numbered = any(map(str.isdigit, text)) or "://" in text
     return numbered and not any(map(str.isspace, text.strip())) and names_of(text) != Names()
 

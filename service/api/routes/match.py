@@ -45,7 +45,7 @@ async def match_profiles(body: MatchIn, request: Request, engine: EngineDep, ans
     turn: QueuePlace = request.state.turn
     if not body.named:
         return await to_thread.run_sync(compute, {})
-    turn.leave()  # a silent database holds up no search
+    turn.leave(counts=False)  # a silent database holds up no search
     queues = services_of(request.app).queues
     async with queues.storing.place(turn.deadline) as leave:
         return await read_then_compute(QueuePlace(turn.deadline, leave), read, queues.computing, compute)

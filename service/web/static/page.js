@@ -284,8 +284,11 @@ document.addEventListener("change", (event) => {
 });
 
 // Sentences over which text is selected are chosen, as in a marked-up print.
-document.addEventListener("pointerup", () => {
+let before = "";
+document.addEventListener("pointerdown", () => (before = String(getSelection())));
+document.addEventListener("pointerup", (event) => {
   const selected = getSelection();
+  if (event.button || before === String(selected)) return;
   const list = main.querySelector(".choices");
   if (!list || !selected || selected.isCollapsed || !list.contains(selected.anchorNode) || !list.contains(selected.focusNode)) return;
   const boxes = (selection()?.[0] ?? []).map((each) => each.querySelector("[name=s]:enabled")).filter((box) => box && !box.checked);

@@ -63,6 +63,20 @@ def schema_of(connection: Connection) -> dict[str, Any]:
     return described
 
 
+def test_a_file_that_was_moved_away_is_not_made_again(tmp_path: Path) -> None:
+    """A second connection of an open catalog fails while its file is away, and works once it is back."""
+    file = tmp_path / "catalog.sqlite3"
+    with Catalog.open(file) as catalog:
+        away = file.rename(tmp_path / "away.sqlite3")
+        with catalog.database.reading():
+            with pytest.raises(StorageError), catalog.database.reading():
+                pass
+            assert not file.exists()
+            away.rename(file)
+            with catalog.database.reading() as connection:
+                assert applied(connection)
+
+
 def test_migrations_make_what_a_new_catalog_has(catalog_place: str | Path) -> None:
     """A catalog migrated through every version has the schema of a new one and of the table models."""
     database = Database(catalog_place)

@@ -290,6 +290,17 @@ def test_selected_text_is_copied(visit: VisitFn, sentences: tuple[int, int]) -> 
         assert (len(copied) > 100) == (sentences == (3, 4))
 
 
+def test_a_selection_that_stays_holds_up_no_click(visit: VisitFn) -> None:
+    """While text stays selected, sentences can be marked to be avoided one after another."""
+    page = visit(QUERY_PATH)
+    select(page, 2, 3)
+    expect(page).to_have_url(re.compile("s=3$"))
+    for number in (2, 4):
+        page.locator(f".choice[data-q='{number}'] .away").click()
+        expect(page).to_have_url(re.compile(f"u={number}"))
+    expect(page).to_have_url(re.compile("u=2"))
+
+
 def test_a_sentence_is_selected_whole_and_still_ticked(visit: VisitFn) -> None:
     """Three clicks select a sentence to copy; a click and the space bar tick it as ever."""
     page = visit(QUERY_PATH, permissions=["clipboard-read", "clipboard-write"])
