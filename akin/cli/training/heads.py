@@ -22,7 +22,8 @@ class Heads:
     """The small models on the trained encoder's layers that ``config`` requests.
 
     Objectives are checked and training data is read at once, so that such errors are found before the encoder
-    is trained; layers and dimensions that it lacks are found afterwards. Raises InputError, StorageError, UnknownNameError or MissingPackageError.
+    is trained; layers and dimensions that it lacks are found afterwards. Raises InputError, StorageError,
+    UnknownNameError or MissingPackageError.
     """
 
     def __init__(self, config: RunConfig, *, on_progress: ProgressFn) -> None:
