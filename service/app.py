@@ -2,6 +2,7 @@
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from functools import partial
 from importlib.metadata import version
 
 from anyio import to_thread
@@ -116,8 +117,11 @@ def create_app(
         # Otherwise its generation would stay in use as long as the process lives.
         engine = None if collection.engines.follows else engine
         secret = read_secret(settings.data, settings.secret)
-        cursors, saved = Cursors(secret), LazyStore(settings.catalog, SavedQueries.open_existing)
-        kept_profiles = LazyStore(settings.catalog, Profiles.open_existing)
+        cursors, saved = (
+            Cursors(secret),
+            LazyStore(settings.catalog, partial(SavedQueries.open_of, settings.data)),
+        )
+        kept_profiles = LazyStore(settings.catalog, partial(Profiles.open_of, settings.data))
         batches = Batches(settings, _worker(settings, collection, cursors, queues, timings), timings)
         app.state.services = Services(
             settings=settings,

@@ -27,7 +27,7 @@ _OPENALEX = re.compile(r"W\d{5,12}", re.IGNORECASE)
 # What follows a prefix: numbers, arXiv's two forms, the Anthology's two, DOIs, hashes, addresses.
 _FORM = re.compile(
     r"(?:w|pmc)?(?!\d{4}$)\d+|\d{4}\.\d{4,5}(?:v\d+)?|[a-z.-]+/\d{7}(?:v\d+)?|[a-z]\d\d-\d{4,5}|\d{4}\.[\w-]+\.\d+|"
-    r"10\.\d{4,9}/\S+|[0-9a-f]{40}|[^\s/]+\.\S+/\S*|https?://\S+",
+    r"10\.\d{4,9}/\S+|[0-9a-f]{40}|https?://\S+",
     re.IGNORECASE,
 )
 _ANTHOLOGY_OLD = re.compile(r"[a-z]\d\d-\d{4,5}", re.IGNORECASE)
@@ -172,7 +172,8 @@ def is_name(text: str) -> bool:
         return True
     prefix, colon, rest = text.strip().partition(":")
     if colon and prefix.lower() in SCHEMES:
-        return _FORM.fullmatch(rest.strip()) is not None
+        is_address = prefix.lower() == "url" and "." in rest.partition("/")[0] and len(rest.split()) == 1
+        return is_address or _FORM.fullmatch(rest.strip()) is not None
     numbered = any(map(str.isdigit, text)) or "://" in text
     return numbered and not any(map(str.isspace, text.strip())) and names_of(text) != Names()
 
