@@ -197,7 +197,7 @@ def test_results_are_skimmed_and_taken_along(tour: Page) -> None:
     lines = loading.value.path().read_text(encoding="utf-8").count("demo:")
     assert lines > 10
     with tour.expect_download() as loading:
-        tour.get_by_role("link", name="Markdown").click()
+        tour.get_by_role("link", name="Markdown").first.click()
     table = loading.value.path().read_text(encoding="utf-8").splitlines()
     assert ["| Paper | Problem | Method | Result |", 12] == [table[0], len(table)]
     looked_at(tour)
