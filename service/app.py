@@ -117,10 +117,8 @@ def create_app(
         # Otherwise its generation would stay in use as long as the process lives.
         engine = None if collection.engines.follows else engine
         secret = read_secret(settings.data, settings.secret)
-        cursors, saved = (
-            Cursors(secret),
-            LazyStore(settings.catalog, partial(SavedQueries.open_of, settings.data)),
-        )
+        cursors = Cursors(secret)
+        saved = LazyStore(settings.catalog, partial(SavedQueries.open_of, settings.data))
         kept_profiles = LazyStore(settings.catalog, partial(Profiles.open_of, settings.data))
         batches = Batches(settings, _worker(settings, collection, cursors, queues, timings), timings)
         app.state.services = Services(

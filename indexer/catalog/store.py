@@ -11,6 +11,16 @@ from indexer.files.data_folder import DataFolder
 _Opened = TypeVar("_Opened", bound="Store")
 
 
+def database_of(data: Path, url_or_path: str | Path) -> Database:
+    """Open the database of a data folder; it is only made if the folder has no collection yet.
+
+    Raises what ``open_database`` raises, and StorageError if the SQLite file of a collection does not exist.
+    """
+    if DataFolder(data).has_collection:
+        expect_existing(url_or_path)
+    return migrations.open_database(url_or_path)
+
+
 class Store:
     """Rows of one ``database``; open it with ``open`` and close it, or use it in a ``with`` block."""
 
@@ -32,9 +42,8 @@ class Store:
 
     @classmethod
     def open_of(cls: type[_Opened], data: Path, url_or_path: str | Path) -> _Opened:  # noqa: PYI019 - see above
-        """Open the database of a data folder; it is only made if the folder has no collection yet."""
-        opens = cls.open_existing if DataFolder(data).has_collection else cls.open
-        return opens(url_or_path)
+        """Open with ``database_of``."""
+        return cls(database_of(data, url_or_path))
 
     def close(self) -> None:
         """Close every connection to the database."""

@@ -3,16 +3,12 @@
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
-from functools import partial
-from pathlib import Path
 from threading import Lock
 from typing import Final
 
 import structlog
 
-from indexer.catalog.database import expect_existing
-from indexer.catalog.migrations import open_database
-from indexer.files.data_folder import DataFolder
+from indexer.catalog.store import database_of
 from models.errors import BatchNotFoundError, StorageError
 from service.background import RepeatedTask
 from service.batches.job import Job, NewJob
@@ -55,7 +51,10 @@ class Batches:
         self._most = settings.batches
         self._kept_of_owner = StorageLimits(settings.batch_mib, settings.batch_days)
         self._left_to_workers = settings.workers
-        self._store = LazyStore(settings.catalog, partial(_jobs_of, settings.data, lease_s=timings.lease_s))
+        self._store = LazyStore(
+            settings.catalog,
+            lambda place: Jobs(database_of(settings.data, place), lease_s=timings.lease_s),
+        )
         self._kept = GenerationLeases(settings.data)
         self._keeping = Lock()
         self._expire_at = 0.0
@@ -156,10 +155,3 @@ class Batches:
         if self._lacks_worker_since is None:
             self._lacks_worker_since = time.monotonic()
         return time.monotonic() - self._lacks_worker_since > self._without_worker_s
-
-
-def _jobs_of(data: Path, place: str | Path, *, lease_s: float) -> Jobs:
-    """Return the jobs of a catalog, which is only made if the folder has no collection yet."""
-    if DataFolder(data).has_collection:
-        expect_existing(place)
-    return Jobs(open_database(place), lease_s=lease_s)

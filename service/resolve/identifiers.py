@@ -24,13 +24,13 @@ _ARXIV_VERSION = re.compile(r"v\d+$")
 _S2_HASH = re.compile(r"[0-9a-f]{40}")
 _PMCID = re.compile(r"PMC\d{5,9}", re.IGNORECASE)
 _OPENALEX = re.compile(r"W\d{5,12}", re.IGNORECASE)
+_ANTHOLOGY_OLD = re.compile(r"[a-z]\d\d-\d{4,5}", re.IGNORECASE)
 # What follows a prefix: numbers, arXiv's two forms, the Anthology's two, DOIs, hashes, addresses.
 _FORM = re.compile(
-    r"(?:w|pmc)?(?!\d{4}$)\d+|\d{4}\.\d{4,5}(?:v\d+)?|[a-z.-]+/\d{7}(?:v\d+)?|[a-z]\d\d-\d{4,5}|\d{4}\.[\w-]+\.\d+|"
-    r"10\.\d{4,9}/\S+|[0-9a-f]{40}|https?://\S+",
+    r"(?:w|pmc)?(?!\d{4}$)\d+|\d{4}\.\d{4,5}(?:v\d+)?|[a-z.-]+/\d{7}(?:v\d+)?|\d{4}\.[\w-]+\.\d+|https?://\S+|"
+    + "|".join(each.pattern for each in (_ANTHOLOGY_OLD, _DOI, _S2_HASH)),
     re.IGNORECASE,
 )
-_ANTHOLOGY_OLD = re.compile(r"[a-z]\d\d-\d{4,5}", re.IGNORECASE)
 # The parts of an address that do not distinguish papers (nor do slashes at its end). The pattern is used for
 # given and stored addresses, so Arrow's RE2 must be able to read it.
 _NOT_IN_ADDRESS = r"^[A-Za-z]+://(?i:www\.|dx\.)?|(?s:#.*)"
