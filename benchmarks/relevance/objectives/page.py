@@ -75,7 +75,8 @@ def page(results: Mapping[str, Any]) -> str:
         for measure in dict.fromkeys(figure.measure for figure in own):
             parts.append(f"## {title.format(**results['sets'][name])}: {measure}")
             parts.append(_table([figure for figure in own if figure.measure == measure]))
-    parts += ["## Time and memory", _costs(results["rows"], results["gpu"])]
+    parts.append("## Time and memory")
+    parts += [_costs(results, gpu) for gpu in dict.fromkeys([results["gpu"], None])]
     return "\n\n".join(parts) + "\n"
 
 
@@ -95,9 +96,9 @@ def _cell(figure: Figure) -> str:
     return f"**{text}**" if figure.resolvable else text
 
 
-def _costs(rows: list[dict[str, Any]], gpu: str | None) -> str:
-    """Return the training speed in papers a second, the peak memory, and the loss at both ends."""
-    trained = [row for row in rows if "objective" in row and row["gpu"] == gpu]
+def _costs(results: Mapping[str, Any], gpu: str | None) -> str:
+    """Return papers a second, peak memory and both ends of the loss, for the rows trained there."""
+    trained = [row for row in results["rows"] if "objective" in row and row["gpu"] == gpu]
     least = min((row["peak_before_mib"] for row in trained), default=0.0)
     losses_note = "the loss, mean of the first and of the last tenth of the steps."
     text = (

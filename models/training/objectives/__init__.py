@@ -17,9 +17,9 @@ OBJECTIVES: Mapping[str, str] = MappingProxyType(
         "ts": f"{_PACKAGE}.aspire_ts:TextualSupervision",  # ASPIRE: tsAspire
         "ot": f"{_PACKAGE}.aspire_ot:TransportTriplet",  # ASPIRE: otAspire
         "ts-ot": f"{_PACKAGE}.aspire_ts_ot:SupervisedTransport",  # ASPIRE: ts+otAspire
-        "abs": f"{_PACKAGE}.aspire_ablations:AbsTriplet",  # ASPIRE: AbsAspire
-        "max": f"{_PACKAGE}.aspire_ablations:MaxTriplet",  # ASPIRE: MaxAspire
-        "attention": f"{_PACKAGE}.aspire_ablations:AttentionTriplet",  # ASPIRE: AttAspire
+        "abs": f"{_PACKAGE}.specter:AbsTriplet",  # ASPIRE: AbsAspire
+        "max": f"{_PACKAGE}.aspire_max:MaxTriplet",  # ASPIRE: MaxAspire
+        "attention": f"{_PACKAGE}.aspire_attention:AttentionTriplet",  # ASPIRE: AttAspire
         "mnrl": f"{_PACKAGE}.mnrl:MultipleNegatives",  # Zeta Alpha
     }
 )

@@ -65,9 +65,9 @@ def test_what_belongs_together_is_learnt(tmp_path: Path, extra: str, rate: str) 
     assert figures["measured"][-1][1]["single"] == 100
 
 
-@pytest.mark.parametrize("kill", [False, pytest.param(True, marks=pytest.mark.trial)])
+@pytest.mark.parametrize("kill", [False, True])
 def test_a_stopped_run_goes_on_to_the_same_bits(tmp_path: Path, kill: bool) -> None:
-    """A run stopped in the middle, in the trial by SIGKILL, resumes to the same weights and losses."""
+    """A run stopped in the middle, by an interruption or SIGKILL, resumes to the same weights and losses."""
     config = write_run(tmp_path, extra="dropout = 0.1\n" + LOW_RANK)
     expected = trained(config, tmp_path / "whole")
     out = tmp_path / "stopped"

@@ -144,7 +144,7 @@ MASSES: dict[str, Callable[[np.ndarray], np.ndarray]] = {
     "mean_min": each_nearest,
     "attention": soft_mass,
 }
-IN_BATCH = [f"in-batch, {name}" for name in MASSES]
+IN_BATCH = [f"in-batch, {names}" for names in [*MASSES, "single+mean_min"]]
 
 
 def with_fixed_mass(name: str, given: list[Texts]) -> Distance:
@@ -160,6 +160,11 @@ def with_fixed_mass(name: str, given: list[Texts]) -> Distance:
 def total_of(*losses: Expected) -> Expected:
     """Return the sum of several losses."""
     return lambda q, p, n: sum(loss(q, p, n) for loss in losses)
+
+
+def mean_of(*losses: Expected) -> Expected:
+    """Return the mean of several losses."""
+    return lambda q, p, n: total_of(*losses)(q, p, n) / len(losses)
 
 
 CASES: dict[str, tuple[dict[str, object], Expected]] = {
@@ -184,7 +189,7 @@ def test_every_objective_is_tested() -> None:
 def build(case: str) -> RetrievalObjective:
     """Return the objective of a case."""
     name, _, distance = case.partition(", ")
-    settings = {"distances": (distance,), "tau": TAU} if case in IN_BATCH else CASES[case][0]
+    settings = {"distances": (*distance.split("+"),), "tau": TAU} if case in IN_BATCH else CASES[case][0]
     objective: RetrievalObjective = resolve(OBJECTIVES, name, "objective")(**settings)
     return objective
 
@@ -226,8 +231,11 @@ def batch_of(queries: Vectors, positives: Vectors, negatives: Vectors) -> Encode
 def test_loss_and_gradient_equal_a_plain_computation(case: str, explicit: bool) -> None:
     """Each loss is that of a plain float64 computation, and its gradient that of finite differences."""
     given = [texts(1, (2, 3)), texts(2, (3, 2)), texts(3, (2, 2)) if explicit else []]
-    sentences = case in IN_BATCH
-    expected = both_ways(with_fixed_mass(case.split()[1], given)) if sentences else CASES[case][1]
+    if case in IN_BATCH:
+        names = case.split()[1].split("+")
+        expected = mean_of(*(both_ways(with_fixed_mass(name, given)) for name in names))
+    else:
+        expected = CASES[case][1]
     vectors, leaves = zip(*(padded(own) for own in given), strict=True)
     loss = build(case)(batch_of(*vectors))
     assert expected(*given) > 0
