@@ -43,7 +43,7 @@ def mixed_states(
 ) -> Float32[torch.Tensor, "n_batch longest dim"]:
     """Return the hidden states mixed by the softmax of ``logits``, in float32; both start with embeddings."""
     mixed = torch.zeros_like(states[0], dtype=torch.float32)
-    for share, state in zip(torch.softmax(logits, dim=0).tolist(), states, strict=True):
+    for share, state in zip(torch.softmax(logits, dim=0), states, strict=True):
         mixed = mixed + share * state.float()
     return mixed
 

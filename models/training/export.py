@@ -6,9 +6,9 @@ from pathlib import Path
 
 import torch
 
-from models.checkpoints.checkpoints import LocalCheckpoint, Pooling, write_pooling
+from models.checkpoints.checkpoints import LAYER_MIX, LocalCheckpoint, Pooling, write_pooling
 from models.checkpoints.conversion import COMPANIONS, write_weights
-from models.encoders.loading import load_checkpoint
+from models.encoders.loading import load_checkpoint, load_layer_mix
 
 
 def write_encoder(
@@ -22,14 +22,23 @@ def write_encoder(
     write_pooling(prepared, pooling)
 
 
+def layer_shares(tensors: Mapping[str, torch.Tensor]) -> list[float]:
+    """Return the share of each layer in the learned mix of ``tensors``, embeddings first; empty without."""
+    mix = tensors.get(LAYER_MIX)
+    return [] if mix is None else torch.softmax(mix[0], dim=0).tolist()
+
+
 def averaged(
     checkpoint: LocalCheckpoint, trained: Mapping[str, torch.Tensor], *, share: float
 ) -> dict[str, torch.Tensor]:
     """Return weights ``share`` of the way from those of ``checkpoint`` to ``trained`` (WiSE-FT).
 
-    A learned mix of layers is not part of the transformer; it is not trained and stays unchanged.
+    A mix of layers that ``checkpoint`` lacks began with equal shares.
     """
     before = load_checkpoint(checkpoint).state_dict()
+    if (learnt := trained.get(LAYER_MIX)) is not None:
+        mix = load_layer_mix(checkpoint, n_layers=learnt.shape[1] - 1)
+        before[LAYER_MIX] = torch.zeros_like(learnt) if mix is None else mix[None]
     return {
         name: tensor
         if share == 1 or name not in before or not tensor.is_floating_point()

@@ -1,7 +1,7 @@
 """A checkpoint's transformer in training: all of its weights, or low-rank changes of some (LoRA).
 
 Texts are read and pooled as in the contextual encoder (semantics 3.1, 3.2), with gradients. A learned mix of
-hidden states (3.12) is used, but not trained.
+hidden states (SPECTER-CoCite, semantics 3.12) is trained too.
 """
 
 import warnings
@@ -45,8 +45,10 @@ class Trainable:
     ``max_tokens`` bounds each text as in ``Transformer``, ``batch_tokens`` one forward pass with padding.
     ``dropout`` replaces the rate of the checkpoint's dropout layers; a step without dropout takes 0.57 of the
     time on a CPU. ``precision`` is that of the matrix products, forwards and backwards; weights, pooling and
-    losses keep theirs. Raises what ``load_encoder`` raises; InputError for INT8 and for low-rank changes that
-    do not fit the model; MissingPackageError if low-rank changes need ``peft``.
+    losses keep theirs. ``layer_mix`` begins a mix with equal shares of all states, if a checkpoint of
+    documents has none (ASPIRE begins near that, at random). Raises what ``load_encoder`` raises; InputError
+    for INT8 and for low-rank changes that do not fit the model; MissingPackageError if low-rank changes need
+    ``peft``.
     """
 
     def __init__(
@@ -54,6 +56,7 @@ class Trainable:
         checkpoint: LocalCheckpoint,
         *,
         low_rank: LowRank | None,
+        layer_mix: bool = False,
         max_tokens: int,
         batch_tokens: int,
         dropout: float = 0.0,
@@ -77,14 +80,18 @@ class Trainable:
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)
             model: Any = base if low_rank is None else _with_low_rank(base, low_rank)
-        self._layer_mix = load_layer_mix(checkpoint, n_layers=base.config.num_hidden_layers)
+        mix = load_layer_mix(checkpoint, n_layers=base.config.num_hidden_layers)
+        if mix is None and layer_mix:
+            mix = torch.zeros(base.config.num_hidden_layers + 1)
         self._drops = dropout > 0 or (low_rank is not None and low_rank.dropout > 0)
         with expect_memory("free some, or use --device cpu"):
             self._model = model.to(self.device)
+            self.layer_mix = None if mix is None else torch.nn.Parameter(mix.to(self.device))
 
     def parameters(self) -> dict[str, torch.nn.Parameter]:
         """Return the trained parameters, by name."""
-        return {name: own for name, own in self._model.named_parameters() if own.requires_grad}
+        own = {name: own for name, own in self._model.named_parameters() if own.requires_grad}
+        return own if self.layer_mix is None else {**own, LAYER_MIX: self.layer_mix}
 
     def restore(self, weights: Mapping[str, torch.Tensor]) -> None:
         """Set the trained parameters to ``weights``, which has a tensor for each."""
@@ -113,10 +120,10 @@ class Trainable:
                 output = self._model(
                     input_ids=batch.ids,
                     attention_mask=batch.mask,
-                    output_hidden_states=self._layer_mix is not None,
+                    output_hidden_states=self.layer_mix is not None,
                     return_dict=True,
                 )
-        mix, states = self._layer_mix, output.last_hidden_state
+        mix, states = self.layer_mix, output.last_hidden_state
         pooled = pool_windows(batch, states if mix is None else mixed_states(output.hidden_states, mix))
         if self.checkpoint.pooling.normalise:
             pooled = torch.nn.functional.normalize(pooled, dim=-1, eps=1e-12)
@@ -135,8 +142,8 @@ class Trainable:
                 change = changes.get(bare)
                 own = tensor.detach().cpu()
                 merged[bare] = own.clone() if change is None else own + change[0] @ change[1]
-        if self._layer_mix is not None:
-            merged[LAYER_MIX] = self._layer_mix[None].clone()
+        if self.layer_mix is not None:
+            merged[LAYER_MIX] = self.layer_mix.detach().cpu()[None].clone()
         return merged
 
     def changes(self) -> dict[str, tuple[torch.Tensor, torch.Tensor]]:

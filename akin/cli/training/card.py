@@ -22,10 +22,12 @@ def model_card(config: RunConfig, figures: RunFigures, *, commands: Sequence[str
         f"{_inline(own.objective)}; licence: {own.licence}.{f' {own.left_out}' if own.left_out else ''}"
         for own in figures.sets
     ]
+    shares = ", ".join(f"{own:.3f}" for own in figures.layer_shares)
+    mix = f"; a learned mix of layers (shares of the embeddings and each layer: {shares})" if shares else ""
     written = orjson.dumps(figures.settings, option=orjson.OPT_INDENT_2).decode().splitlines()
     how = (
-        f"`{figures.settings['encoder']}`, trained further: {kind}, {config.share:g} of the change kept. "
-        f"Checkpoint of step {figures.step:,} of {steps.n_steps:,}; {steps.batch * steps.accumulate} "
+        f"`{figures.settings['encoder']}`, trained further: {kind}{mix}, {config.share:g} of the change "
+        f"kept. Checkpoint of step {figures.step:,} of {steps.n_steps:,}; {steps.batch * steps.accumulate} "
         f"examples a step, sets mixed: {config.mixing}.{_cost(figures)}"
     )
     lines = [

@@ -108,6 +108,7 @@ class RunConfig(_Strict):
     """A whole run; ``share`` of the change is kept at the end: 0.5 averages with the original encoder.
 
     ``tau`` is the temperature that held-out pairs are measured at; None: that of the objectives, or 0.5.
+    ``layer_mix`` begins a learned mix of all layers, of documents; one that the encoder has learns without.
     """
 
     encoder: str = "minilm"
@@ -119,6 +120,7 @@ class RunConfig(_Strict):
     tau: float | None = Field(default=None, gt=0)
     share: float = Field(default=1.0, gt=0, le=1)
     mixing: Mixing = Mixing.ALTERNATING
+    layer_mix: bool = False
     sets: tuple[SetConfig, ...] = Field(min_length=1)
     low_rank: LowRankConfig | None = None
     held_out: HeldOutConfig | None = None
@@ -169,25 +171,31 @@ def pooled_for(
 ) -> LocalCheckpoint:
     """Return a checkpoint of documents as one of sentences, if an objective trains sentence vectors.
 
-    So ASPIRE's models begin with SPECTER (semantics 3.10). Raises InputError if the encoder remains one of
-    documents, but is to be measured by its sentences, or to have a tagger or function encoder.
+    So ASPIRE's models begin with SPECTER (semantics 3.10). One whose layers are to be mixed becomes one of
+    documents instead (3.12). Raises InputError if sentences are trained then, or if an encoder of documents
+    is to be measured by its sentences, or to have a tagger or function encoder.
     """
     pooling = checkpoint.pooling
-    if pooling.kind != "document":
+    if pooling.kind != "document" and not config.layer_mix:
         return checkpoint
     if any(own.reads_sentences for own in objectives):
+        if config.layer_mix:
+            raise InputError(
+                "layer_mix gives vectors of documents alone, but an objective trains sentences; leave it "
+                "out, or give each set an objective of documents, such as specter."
+            )
         return replace(checkpoint, pooling=replace(pooling, kind="contextual"))
     if config.facets is not None or config.functions is not None:
         raise InputError(
-            f"{config.encoder!r} has vectors of documents alone and no objective trains sentences, which "
+            f"{config.encoder!r} is trained as an encoder of documents: no objective trains sentences, which "
             "[facets] and [functions] read; leave these tables out."
         )
     if config.held_out is not None and set(config.held_out.distances) != {DOCUMENT}:
         raise InputError(
-            f"{config.encoder!r} has vectors of documents alone and no objective trains sentences; add "
+            f"{config.encoder!r} is trained as an encoder of documents: no objective trains sentences; add "
             'distances = ["document"] to [held_out].'
         )
-    return checkpoint
+    return replace(checkpoint, pooling=replace(pooling, kind="document"))
 
 
 def _from_folder(value: Any, folder: Path) -> Any:

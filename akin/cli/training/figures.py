@@ -41,6 +41,7 @@ class RunFigures:
 
     ``measured`` has the steps of measurements and their figures, in percent; ``overlaps`` says what training
     sets and held-out pairs have in common. The cost is that of the whole run, until its last checkpoint.
+    ``layer_shares`` are those of a learned mix of layers, embeddings first.
     """
 
     settings: Mapping[str, Any]
@@ -50,6 +51,7 @@ class RunFigures:
     measured: Sequence[tuple[int, Mapping[str, float]]]
     overlaps: Sequence[str]
     cost: Cost
+    layer_shares: Sequence[float]
 
     def content(self) -> bytes:
         """Return the figures as JSON."""
@@ -78,6 +80,7 @@ def figures_of(
     drawn: Sequence[int],
     overlaps: Sequence[str],
     cost: Cost,
+    layer_shares: Sequence[float],
 ) -> RunFigures:
     """Return the figures of the checkpoint ``state``.
 
@@ -106,6 +109,7 @@ def figures_of(
         measured=state.history.measured,
         overlaps=overlaps,
         cost=cost,
+        layer_shares=layer_shares,
     )
 
 

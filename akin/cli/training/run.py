@@ -4,10 +4,10 @@ import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any
 
 import orjson
+import torch
 
 from akin.cli.training.card import model_card, reservation
 from akin.cli.training.config import RunConfig, pooled_for, require_possible, settings_of
@@ -25,7 +25,7 @@ from models.registry import resolve
 from models.training.batches import Mixing, Schedule
 from models.training.cost import Cost
 from models.training.examples import TrainingSet
-from models.training.export import averaged, write_encoder
+from models.training.export import averaged, layer_shares, write_encoder
 from models.training.held_out import measure_held_out
 from models.training.loop import History, LoopSettings, State, Training
 from models.training.objectives import OBJECTIVES
@@ -51,7 +51,7 @@ class Run:
     """
 
     def __init__(self, config: RunConfig, out: Path, *, device: str) -> None:
-        self.config, self._out = config, out
+        self._out = out
         self.sets = [read_set(own.path) for own in config.sets]
         self.held_out = None if config.held_out is None else read_set(config.held_out.path)
         self._objectives = [build_objective(own.objective) for own in config.sets]
@@ -63,13 +63,12 @@ class Run:
         checkpoint = pooled_for(locate_checkpoint(config.encoder), config, self._objectives)
         self._measured_at = config.tau or self.tau or checkpoint.pooling.tau or _TAU
         base = fingerprint(checkpoint, verify_weights(checkpoint), max_tokens=config.max_tokens)
-        self.digest = _digest(_decisive(config, base), self.sets)
-        self._measured_by = "" if self.held_out is None else self._measure_digest(self.held_out)
         self.settings: LoopSettings = settings_of(config.steps, LoopSettings)
         low_rank = None if config.low_rank is None else settings_of(config.low_rank, LowRank)
         self.model = Trainable(
             checkpoint,
             low_rank=low_rank,
+            layer_mix=config.layer_mix,
             max_tokens=config.max_tokens,
             batch_tokens=config.batch_tokens,
             dropout=config.dropout,
@@ -77,6 +76,9 @@ class Run:
             device=device,
             seed=config.steps.seed,
         )
+        self.config = config.model_copy(update={"layer_mix": self.model.layer_mix is not None})
+        self.digest = _digest(_decisive(self.config, base), self.sets)
+        self._measured_by = "" if self.held_out is None else self._measure_digest(self.held_out)
 
     def train(self, *, on_progress: ProgressFn) -> History:
         """Start, or resume from the last checkpoint; raises InputError or StorageError."""
@@ -107,11 +109,12 @@ class Run:
         """Write a checkpoint as an encoder with its card and figures, with low-rank changes next to it.
 
         Return a report. ``commands`` make the encoder, for the card. The changes are written first, so that
-        all is there if the folder exists. Raises StorageError if ``folder`` has files or cannot be written.
+        all is there if the folder exists; with a mix of layers, which they lack, they are not written. Raises
+        StorageError if ``folder`` has files or cannot be written.
         """
         expect_new(folder)
         state = self.restore(last=last)
-        if self.model.low_rank is not None:
+        if self.model.low_rank is not None and not self.config.layer_mix:
             metadata = {"encoder": Path(self.config.encoder).name, "run": self.digest, "share": f"{share:g}"}
             beside = folder.with_name(f"{folder.name}-{CHANGES}")
             with storage_errors(beside):
@@ -119,23 +122,30 @@ class Run:
                 replace_file(beside, changes_content(self.model.changes(), share=share, metadata=metadata))
         drawn = self._schedule().drawn(state.step * self.settings.accumulate)
         config = self.config.model_copy(update={"share": share, "tau": self._measured_at})
-        cost = stored_cost(self._out / FIGURES)
-        figures = figures_of(config, self.sets, state, drawn=drawn, overlaps=self.overlaps, cost=cost)
+        cost, weights = stored_cost(self._out / FIGURES), self._weights(share)
+        shares = layer_shares(weights)
+        figures = figures_of(
+            config, self.sets, state, drawn=drawn, overlaps=self.overlaps, cost=cost, layer_shares=shares
+        )
         card = model_card(config, figures, commands=commands).encode()
-        self.export(folder, share=share, beside={CARD: card, FIGURES: figures.content()})
+        self._export(folder, weights, {CARD: card, FIGURES: figures.content()})
         than_before = reservation(state)
         return f"Wrote the weights of step {state.step:,}.{than_before} Use them with: --encoder {folder}"
 
-    def export(
-        self, folder: Path, *, share: float = 1.0, beside: Mapping[str, bytes] = MappingProxyType({})
-    ) -> None:
-        """Write the encoder with its current weights to a new folder, with the files ``beside`` them.
+    def export(self, folder: Path, *, share: float = 1.0) -> None:
+        """Write the encoder with its current weights to a new folder; ``share`` of the change is kept.
 
-        ``share`` of the change is kept. Raises StorageError if ``folder`` has files or cannot be written.
+        Raises StorageError if ``folder`` has files or cannot be written.
         """
+        self._export(folder, self._weights(share), {})
+
+    def _weights(self, share: float) -> dict[str, torch.Tensor]:
+        return averaged(self.model.checkpoint, self.model.merged(), share=share)
+
+    def _export(self, folder: Path, weights: Mapping[str, torch.Tensor], beside: Mapping[str, bytes]) -> None:
+        """Write the encoder with ``weights`` and the files ``beside`` them."""
         checkpoint = self.model.checkpoint
         with new_folder(folder) as prepared:
-            weights = averaged(checkpoint, self.model.merged(), share=share)
             pooling = checkpoint.pooling if self.tau is None else replace(checkpoint.pooling, tau=self.tau)
             write_encoder(prepared, checkpoint.folder, weights, pooling)
             for name, content in beside.items():
@@ -230,6 +240,8 @@ def served_tau(objectives: Sequence[RetrievalObjective]) -> float | None:
 def _decisive(config: RunConfig, base: str) -> dict[str, Any]:
     """Return the settings that decide the trained weights, and the fingerprint of the original encoder."""
     decisive = config.model_dump(mode="json", exclude={*_UNDECISIVE, "steps", "sets"})
+    if not config.layer_mix:
+        del decisive["layer_mix"]  # earlier versions did not have it
     decisive["steps"] = config.steps.model_dump(mode="json", exclude=_UNDECISIVE_STEPS)
     decisive["sets"] = [own.model_dump(mode="json", exclude={"path", "licence"}) for own in config.sets]
     return {**decisive, "base": base}

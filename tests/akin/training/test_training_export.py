@@ -1,10 +1,9 @@
-"""Tests of the files exported with a trained encoder: temperature, learned layer mix and model card."""
+"""Tests of the files exported with a trained encoder: temperature, weights and model card."""
 
 import json
 import os
 from pathlib import Path
 
-import numpy as np
 import pytest
 import torch
 from safetensors.torch import load_file, save_file
@@ -14,7 +13,7 @@ from akin.cli.training import train
 from akin.cli.training.card import reservation
 from akin.cli.training.config import read_config
 from akin.cli.training.run import BEST, CARD, ENCODER, FIGURES, Run
-from models.checkpoints.checkpoints import LAYER_MIX, WEIGHTS
+from models.checkpoints.checkpoints import WEIGHTS
 from models.encoder import load_encoder
 from models.errors import InputError
 from models.training.loop import History, State
@@ -149,34 +148,6 @@ def test_two_exports_of_one_checkpoint_are_equal(tmp_path: Path) -> None:
     a, b = (load_file(tmp_path / name / WEIGHTS) for name in ("a", "b"))
     assert a.keys() > kept.keys()
     assert [] == [name for name in a if not torch.equal(a[name], b[name])]
-
-
-@pytest.mark.parametrize("extra", ["", LOW_RANK])
-def test_a_learned_mix_of_layers_is_trained_with_and_kept(tmp_path: Path, extra: str) -> None:
-    """Training and export use the learned mix of layers and keep it unchanged, whatever share is exported."""
-    config = write_run(tmp_path, extra=extra)
-    text = config.read_text().replace(OBJECTIVE, '{ name = "specter" }')
-    config.write_text(text.replace('["single"]', '["document"]'))
-    base = tmp_path / "encoder"
-    mix = torch.tensor([[0.3, -1.2, 0.9]])
-    save_file({**load_file(base / WEIGHTS), LAYER_MIX: mix}, base / WEIGHTS, metadata={"format": "pt"})
-    (base / "akin.json").write_text('{"kind": "document"}')
-    running = Run(read_config(config), tmp_path / "out", device="cpu")
-    papers = list(running.sets[0].texts.values())[:4]
-    expected = load_encoder(str(base), device="cpu").encode(papers)
-    with torch.no_grad():
-        before = running.model.encode(running.model.tokenise(papers), seed=None).documents
-    np.testing.assert_allclose(before.numpy(), [own.document for own in expected], atol=1e-5)
-    running.train(on_progress=ignore_progress)
-    with torch.no_grad():
-        after = running.model.encode(running.model.tokenise(papers), seed=None).documents
-    assert (after - before).abs().max() > 1e-3
-    for share in (1.0, 0.5):
-        folder = tmp_path / f"trained-{share}"
-        running.export(folder, share=share)
-        assert torch.equal(load_file(folder / WEIGHTS)[LAYER_MIX], mix)
-    encoded = load_encoder(str(tmp_path / "trained-1.0"), device="cpu").encode(papers)
-    np.testing.assert_allclose(after.numpy(), [own.document for own in encoded], atol=1e-5)
 
 
 @pytest.mark.parametrize(
