@@ -43,8 +43,8 @@ _BLOCK_TAG = re.compile(
     re.I,
 )
 _INLINE_TAG = re.compile(
-    r"</?(?:jats:)?(?:i|b|u|em|strong|italic|bold|underline|sub|sup|sc|tt|code|span|a|ext-link|xref|monospace|"
-    r"inline-formula|tex-math|alternatives)" + _ATTRIBUTES,
+    r"</?(?:(?:jats|mml):[a-z-]+|i|b|u|em|strong|italic|bold|underline|sub|sup|sc|scp|tt|code|span|a|ext-link|"
+    r"xref|monospace|inline-formula|tex-math|alternatives)" + _ATTRIBUTES,
     re.I,
 )
 _ENTITY = re.compile(r"&(?:(#)(?:[0-9]{1,7}|x[0-9a-f]{1,6})|[a-z][a-z0-9]{1,31});", re.I)

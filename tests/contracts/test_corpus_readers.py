@@ -357,6 +357,18 @@ def test_pubmed_texts_without_markup_and_authors_with_initials(write: WriteFn) -
     assert ("AB Quill",) == found.authors
 
 
+def test_formulas_of_pubmed(write: WriteFn) -> None:
+    """The signs of a formula stand together, however its elements are indented."""
+    path = write(
+        "<PubmedArticleSet><PubmedArticle><MedlineCitation><PMID>5</PMID><Article>"
+        "<ArticleTitle>Baths</ArticleTitle><Abstract><AbstractText>At "
+        '<m:math xmlns:m="http://www.w3.org/1998/Math/MathML">\n  <m:msub>\n    <m:mi>VO</m:mi>\n'
+        "    <m:mrow><m:mn>2</m:mn>\n<m:mtext> max</m:mtext></m:mrow>\n  </m:msub>\n</m:math> we bathed."
+        "</AbstractText></Abstract></Article></MedlineCitation></PubmedArticle></PubmedArticleSet>"
+    )
+    assert ["At VO2 max we bathed."] == [found.abstract for found in read_corpus(path)]
+
+
 def test_pubmed_books(write: WriteFn) -> None:
     """A chapter of a book is a paper whose venue is the book."""
     path = write(

@@ -1,5 +1,6 @@
 """Tests of the contract that every lookup service in SERVICES meets."""
 
+import re
 from urllib.parse import unquote
 
 import httpx
@@ -8,10 +9,13 @@ import pytest
 from indexer.corpus.lookup.services import SERVICES
 from models.errors import ServiceError
 from tests.support.examples.lookup_answers import LookupServices
+from tests.support.outside_data import outside_data
 
 # The number to look up at each service, which its faked answer contains.
 IDS = {"doi": "10.5555/lamp.1", "arxiv": "9912.00007", "pmid": "41"}
 BOMB = b'<!DOCTYPE a [<!ENTITY b "b"><!ENTITY c "&b;&b;&b;&b;">]><a>&c;</a>'
+
+MARKUP = re.compile(r"</?[a-z][a-z:-]{0,20}(?:\s[^<>=]{1,40}=[^<>]*)?/?>|&[a-z]{2,6};", re.IGNORECASE)
 
 
 def answer(name: str) -> bytes:
@@ -55,3 +59,14 @@ class TestEveryLookupService:
         """HTML pages, truncated answers and entity bombs raise an error with the name of the service."""
         with pytest.raises(ServiceError, match=f"{SERVICES[name].name}: its answer cannot be read"):
             SERVICES[name].papers(body)
+
+    def test_real_answers(self, name: str) -> None:
+        """Answers of the service itself give papers with a title and an abstract, without markup."""
+        answers = sorted(outside_data(f"lookups/{name}").iterdir())
+        papers = [paper for each in answers for paper in SERVICES[name].papers(each.read_bytes()).values()]
+        with_abstract = [paper for paper in papers if paper.abstract]
+        assert with_abstract
+        for paper in with_abstract:
+            abstract = paper.abstract if isinstance(paper.abstract, str) else " ".join(paper.abstract)
+            assert paper.title
+            assert MARKUP.findall(f"{paper.title} {abstract}") == []

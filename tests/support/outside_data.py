@@ -16,6 +16,7 @@ import akin
 VARIABLE = "AKIN_TEST_DATA"
 BESIDE = Path(akin.__file__).parents[2] / "shared" / "data"
 
+_ANSWERS = "store answers of {address}, one per file"
 _ANTHOLOGY = "fetch data/xml/{name} from https://github.com/acl-org/acl-anthology"
 
 # Each path below the folder, with where to get it from its publishers.
@@ -44,6 +45,11 @@ HOW_TO_GET: Mapping[str, str] = {
     ),
     "formats/unarxive-sample.jsonl": (
         "take three lines of any file of unarXive 2022, https://doi.org/10.5281/zenodo.7752615"
+    ),
+    "lookups/arxiv": _ANSWERS.format(address="https://export.arxiv.org/api/query?id_list=ID,ID"),
+    "lookups/doi": _ANSWERS.format(address="https://api.crossref.org/works/DOI"),
+    "lookups/pmid": _ANSWERS.format(
+        address="https://eutils.ncbi.nlm.nih.gov/entrez/eutils/efetch.fcgi?db=pubmed&retmode=xml&id=ID,ID"
     ),
 }
 

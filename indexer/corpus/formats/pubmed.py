@@ -23,6 +23,7 @@ _FACETS = {
     "RESULTS": Facet.RESULT,
     "CONCLUSIONS": Facet.RESULT,
 }
+_FORMULA = "{http://www.w3.org/1998/Math/MathML}math"
 RECORDS = ("PubmedArticle", "PubmedBookArticle")
 _ROOTS = frozenset({"PubmedArticleSet", *RECORDS})
 
@@ -98,4 +99,10 @@ def _author(author: Element) -> str:
 
 
 def _text(element: Element | None) -> str:
-    return "" if element is None else "".join(element.itertext()).strip()
+    """Return the text of an element; between the signs of a formula there are no spaces."""
+    if element is None:
+        return ""
+    for formula in list(element.iter(_FORMULA)):
+        formula.text = "".join(part.text or "" for part in formula.iter() if not len(part))
+        del formula[:]
+    return "".join(element.itertext()).strip()

@@ -3,6 +3,7 @@
 Works of Crossref have the same form, except that titles are in lists.
 """
 
+import re
 from collections.abc import Iterator
 from contextlib import suppress
 from string import ascii_letters
@@ -20,6 +21,8 @@ _COMMON_KEYS = frozenset(
     {"DOI", "ISBN", "ISSN", "PMID", "URL", "accessed", "author", "event-title", "page", "publisher"}
 )
 _OWN_KEYS = frozenset({"year", "venue", "authors", "url", "doi", "fields", "facets"})
+# What is left of an abstract that was escaped twice, as some publishers send theirs to Crossref.
+_STILL_ESCAPED = re.compile(r"^\s*<p[\s>]|&(?:amp|lt|gt);")
 
 
 class CslReader:
@@ -76,7 +79,7 @@ def raw_paper(record: JsonObject) -> RawPaper:
     return RawPaper(
         id=names.id,
         title=title,
-        abstract=without_tags(record.get("abstract")),
+        abstract=_abstract(record.get("abstract")),
         year=year,
         venue=without_tags(_main(record.get("container-title")) or record.get("event-title") or None),
         authors=authors,
@@ -88,6 +91,13 @@ def raw_paper(record: JsonObject) -> RawPaper:
 
 def _text(given: object) -> str | None:
     return str(given) if isinstance(given, str | int) and not isinstance(given, bool) and given else None
+
+
+def _abstract(given: object) -> object:
+    abstract = without_tags(given)
+    if isinstance(abstract, str) and _STILL_ESCAPED.search(abstract):
+        return without_tags(abstract)
+    return abstract
 
 
 def _main(given: object) -> object:

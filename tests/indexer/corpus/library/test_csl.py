@@ -48,6 +48,20 @@ def test_works_of_crossref(tmp_path: Path) -> None:
     assert 1 == report.broken
 
 
+@pytest.mark.parametrize(
+    ("abstract", "expected"),
+    [
+        ("<jats:p>&lt;p&gt;We &lt;em&gt;sing&lt;/em&gt;.&lt;/p&gt;</jats:p>", "We sing."),
+        ("<jats:p>Tides &amp;lt; 1 m.</jats:p>", "Tides < 1 m."),
+        ("<jats:p>We read &lt;p&gt; and &lt;b&gt; of HTML.</jats:p>", "We read <p> and <b> of HTML."),
+    ],
+)
+def test_abstracts_that_are_escaped_twice(tmp_path: Path, abstract: str, expected: str) -> None:
+    """A decoded abstract that is a paragraph of HTML, or still has entities, is decoded again."""
+    work = {"DOI": "10.5555/x", "type": "book", "title": ["T"], "abstract": abstract, "issued": {}}
+    assert [expected] == [paper.abstract for paper in read_corpus(write_lines(tmp_path, work))]
+
+
 UNDATED = {"id": "web1", "type": "webpage", "title": "Undated", "abstract": "A."}
 DATED = {
     "id": "b",
