@@ -1,16 +1,17 @@
 """Tests of the service on a cluster: docker/ray.yml with the compose file, and KubeRay's manifest."""
 
-import json
 import re
 import shlex
 import subprocess
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 import yaml
 from check_jsonschema import main as check_jsonschema
 from click.testing import CliRunner
+from lightkube.core.dictmixin import DictMixin
+from lightkube.models import apps_v1, batch_v1, core_v1, meta_v1
 
 from service.settings import Settings
 from tests.support.builds import ROOT
@@ -20,70 +21,50 @@ from tests.support.containers.deploy_page import blocks, commands, pods
 
 RAY_FILE = ROOT / "docker" / "ray.yml"
 COMPOSE: dict[str, Any] = yaml.safe_load(RAY_FILE.read_text(encoding="utf-8"))
-(CLUSTER,) = (
-    each for text in blocks("yaml") for each in yaml.safe_load_all(text) if each.get("kind") == "RayCluster"
-)
-# The types of the fields that KubeRay 1.7.0 knows, from its API reference (RayClusterSpec, HeadGroupSpec,
-# WorkerGroupSpec); the pod templates are Kubernetes'. Fields without a type hold objects.
-TYPES: dict[str, dict[str, str]] = {
-    "spec": {
-        "authOptions": "",
-        "autoscalerOptions": "",
-        "enableInTreeAutoscaling": "boolean",
-        "gcsFaultToleranceOptions": "",
-        "headGroupSpec": "",
-        "headServiceAnnotations": "strings",
-        "historyServerOptions": "",
-        "managedBy": "string",
-        "networkPolicy": "",
-        "rayVersion": "string",
-        "suspend": "boolean",
-        "tlsOptions": "",
-        "upgradeStrategy": "",
-        "workerGroupSpecs": "array",
-    },
-    "head": {
-        "enableIngress": "boolean",
-        "headService": "",
-        "ingressOptions": "",
-        "labels": "strings",
-        "rayStartParams": "strings",
-        "resources": "strings",
-        "serviceType": "string",
-        "template": "",
-    },
-    "worker": {
-        "groupName": "string",
-        "idleTimeoutSeconds": "integer",
-        "labels": "strings",
-        "maxReplicas": "integer",
-        "minReplicas": "integer",
-        "numOfHosts": "integer",
-        "priority": "integer",
-        "rayStartParams": "strings",
-        "replicas": "integer",
-        "resources": "strings",
-        "scaleStrategy": "",
-        "suspend": "boolean",
-        "template": "",
-    },
-}
-# Older releases require ``rayStartParams`` too.
-REQUIRED = {
-    "spec": ["headGroupSpec"],
-    "head": ["rayStartParams", "template"],
-    "worker": ["groupName", "maxReplicas", "minReplicas", "rayStartParams", "template"],
-}
+MANIFESTS = [each for text in blocks("yaml") for each in yaml.safe_load_all(text) if "kind" in each]
+(CLUSTER,) = (each for each in MANIFESTS if each["kind"] == "RayCluster")
 
 
-def schema_of(part: str, **parts: Any) -> dict[str, Any]:
-    """Return the JSON schema of a part of the manifest, with those of the ``parts`` that it has."""
-    strings = {"type": "object", "additionalProperties": {"type": "string"}}
-    fields = {
-        name: strings if kind == "strings" else {"type": kind or "object"}
-        for name, kind in TYPES[part].items()
-    }
-    return {"properties": fields | parts, "required": REQUIRED[part], "additionalProperties": False}
+class HeadGroup(DictMixin, rename="camel"):
+    """The fields of KubeRay's HeadGroupSpec that the manifest has."""
+
+    ray_start_params: dict[str, str]  # required by older releases only
+    template: core_v1.PodTemplateSpec
+
+
+class WorkerGroup(HeadGroup, rename="camel"):
+    """Those of its WorkerGroupSpec."""
+
+    group_name: str
+    replicas: int
+    min_replicas: int
+    max_replicas: int
+
+
+class ClusterSpec(DictMixin, rename="camel"):
+    """Those of its RayClusterSpec."""
+
+    ray_version: str
+    head_group_spec: HeadGroup
+    worker_group_specs: list[WorkerGroup]
+
+
+class RayCluster(DictMixin, rename="camel"):
+    """KubeRay's RayCluster: fields and types by the API reference of 1.7.0, read on 2026-11-28."""
+
+    api_version: Literal["ray.io/v1"]
+    kind: str
+    metadata: meta_v1.ObjectMeta
+    spec: ClusterSpec
+
+
+# The schema of each manifest of the page, of Kubernetes except for the last.
+SCHEMAS: dict[tuple[str, str], type[DictMixin]] = {
+    ("v1", "Service"): core_v1.Service,
+    ("batch/v1", "Job"): batch_v1.Job,
+    ("apps/v1", "Deployment"): apps_v1.Deployment,
+    ("ray.io/v1", "RayCluster"): RayCluster,
+}
 
 
 def groups() -> list[dict[str, Any]]:
@@ -196,15 +177,16 @@ def test_commands_are_taken(words: list[str]) -> None:
     assert given["head"] != bool(given["address"])
 
 
-def test_the_manifest_has_the_fields_that_there_are(tmp_path: Path) -> None:
-    """Fields and types are KubeRay's, and pods are like those of the other manifests."""
-    workers = {"type": "array", "items": schema_of("worker")}
-    spec = schema_of("spec", headGroupSpec=schema_of("head"), workerGroupSpecs=workers)
-    schema, manifest = tmp_path / "schema.json", tmp_path / "cluster.json"
-    schema.write_text(json.dumps({"properties": {"apiVersion": {"const": "ray.io/v1"}, "spec": spec}}))
-    manifest.write_text(json.dumps(CLUSTER))
-    done = CliRunner().invoke(check_jsonschema, ["--schemafile", str(schema), str(manifest)])
-    assert 0 == done.exit_code, done.output
+def test_the_manifests_have_the_fields_that_there_are() -> None:
+    """Names and types of all fields are Kubernetes' and KubeRay's: the models drop names that they lack."""
+    kinds = {(each["apiVersion"], each["kind"]): each for each in MANIFESTS}
+    assert set(SCHEMAS) == set(kinds)
+    for kind, manifest in kinds.items():
+        assert manifest == SCHEMAS[kind].from_dict(manifest).to_dict()
+
+
+def test_the_pods_are_like_those_of_the_deployment() -> None:
+    """The pods of the cluster have the image, the probes and the rights of the Deployment's."""
     pod = pods()["Deployment"]
     (served,) = pod["containers"]
     for each in groups():
