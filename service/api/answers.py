@@ -22,7 +22,7 @@ from service.search.engine import SearchEngine
 from service.search.query import SearchQuery
 
 # Increased whenever, within one version of Akin, the answer to the same question changes.
-_FORMAT: Final = 11
+_FORMAT: Final = 12
 _TIME: Final = b'"took_ms":'  # the last member of every answer, and the only one that differs each time
 
 # A page of a ranked list.

@@ -3,7 +3,7 @@
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from threading import Thread
 
 import numpy as np
@@ -37,7 +37,7 @@ from service.search.query import (
 from service.search.reachable import ReachablePapers, answer_reachable
 from service.search.rerank import Comparison, default_tau
 from service.search.seeds import ResolvedSeed, SeedReader
-from service.search.strength import Respect, Strengths, no_good_match
+from service.search.strength import Strengths, no_good_match, respects_of
 from service.search.words import QueryVectors, default_weight
 
 
@@ -244,7 +244,8 @@ class SearchEngine:
     ) -> Iterator[RankedPaper]:
         snapshot, encoder = self.snapshot, self.snapshot.manifest.encoder
         text = words.weight > 0 and all(seed.text is not None for seed in query.seeds_of(parts))
-        settings = replace(SERVING, tau=query.tau or default_tau(encoder, text=text))
+        tau = default_tau(encoder, text=text)
+        settings = replace(SERVING, tau=query.tau or tau)
         specificity = default_specificity(encoder) if query.specificity is None else query.specificity
         comparison = Comparison(
             snapshot,
@@ -256,9 +257,8 @@ class SearchEngine:
             specificity=specificity,
             apart_from=apart_from,
         )
-        respect = Respect.of(
-            query, parts, encoder, words=words.weight, tau=settings.tau, specificity=specificity
-        )
+        respects = respects_of(query, parts, encoder, tau=tau, words=words.weight)
+        strength = partial(self.strengths.of, respects, strategy=query.strategy, whole=whole)
         for window in shown:
             positions = np.array(candidates[window.start : window.stop], dtype=np.int64)
             last = min(window.skip + window.limit, len(positions))
@@ -279,7 +279,7 @@ class SearchEngine:
                         max_alignments=query.max_alignments,
                         words=comparison.words(ranked, place, paper if query.include else None),
                         compared=comparison.compared(int(ranked.positions[place])),
-                        strength=self.strengths.of(float(ranked.reaches[place]), respect, whole=whole),
+                        strength=strength(ranked.reaches[:, place], ranked.shares[:, place]),
                     )
 
     def _detail(

@@ -52,16 +52,17 @@ class Ranked:
 
     ``plans[b][p]`` are the plans of part ``p`` with batch ``b`` of the papers in the order they were compared
     in, if plans were kept; ``order[i]`` is the place of paper ``i`` in that order. ``word_distances`` are the
-    weighted distances by words over all parts; ``reaches`` are the distances from the parts to be like, by
-    sentences and words, as a share of the usual distance of the collection's papers: from the nearest seed if
-    a paper need be like one alone.
+    weighted distances by words over all parts; ``reaches`` are the distances from each part to be like, by
+    sentences and words, as a share of the part's usual distance from the collection's papers. ``shares`` are
+    how much each of these counts in a score; those of a paper sum to 1.
     """
 
     positions: Int64[np.ndarray, " k"]
     weights: Float64[np.ndarray, "n_parts k"]
     order: Int64[np.ndarray, " k"]
     word_distances: Float64[np.ndarray, " k"]
-    reaches: Float64[np.ndarray, " k"]
+    reaches: Float64[np.ndarray, "n_like k"]
+    shares: Float64[np.ndarray, "n_like k"]
     plans: tuple[tuple[Plans, ...], ...] = ()
 
 
@@ -131,15 +132,15 @@ class Comparison:
         by_words = self._words.distances(positions) if self._words.weight else np.zeros_like(scores)
         word_distances = (weights * by_words).sum(axis=0)
         totals = (weights * scores).sum(axis=0) - self._words.weight * word_distances
-        is_any = strategy is Strategy.ANY and not is_single_seed(self._parts)
-        reaches = self._reaches(scores, by_words, None if is_any else weights)
         order = np.lexsort((positions, -totals))
+        reaches, shares = self._reaches(scores[:, order], by_words[:, order], weights[:, order])
         return Ranked(
             positions[order],
             weights[:, order],
             order,
             word_distances[order],
-            reaches[order],
+            reaches,
+            shares,
             tuple(compared),
         )
 
@@ -171,7 +172,7 @@ class Comparison:
             weights[:, order],
             np.arange(len(order)),
             by_words[0, order],
-            self._reaches(best.plans.scores[None], by_words[:, order], weights[:, order]),
+            *self._reaches(best.plans.scores[None], by_words[:, order], weights[:, order]),
             ((best.plans,),),
         )
 
@@ -246,14 +247,13 @@ class Comparison:
         self,
         scores: Float64[np.ndarray, "n_parts k"],
         by_words: Float64[np.ndarray, "n_parts k"],
-        weights: Float64[np.ndarray, "n_parts k"] | None,
-    ) -> Float64[np.ndarray, " k"]:
-        """Return the ``reaches`` of ``Ranked``; without ``weights``, from the part nearest to each paper."""
+        weights: Float64[np.ndarray, "n_parts k"],
+    ) -> tuple[Float64[np.ndarray, "n_like k"], Float64[np.ndarray, "n_like k"]]:
+        """Return the ``reaches`` and ``shares`` of ``Ranked``."""
         like = [number for number, part in enumerate(self._parts) if not part.away]
-        distances, usual = self._words.weight * by_words[like] - scores[like], self._usual_reach[like]
-        if weights is None:
-            return np.asarray((distances / usual[:, None]).min(axis=0))
-        return np.asarray((weights[like] * distances).sum(axis=0) / (usual @ weights[like]))
+        usual = self._usual_reach[like][:, None]
+        shares = weights[like] * usual
+        return (self._words.weight * by_words[like] - scores[like]) / usual, shares / shares.sum(axis=0)
 
     @property
     def _log_weights(self) -> list[Float64[np.ndarray, " n_query"] | None]:

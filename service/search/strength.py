@@ -3,11 +3,11 @@
 A distance says little by itself: some queries are near to everything. So a result's ``reach`` is its distance
 as a share of the query's usual distance, over a sample of the collection (rerank.py). Reaches are compared
 with a scale: the reaches from sampled papers of the collection to their nearest neighbours, found in the same
-respect. Measured: docs/decisions/retrieval/strength.md.
+respect. Each seed of a query has its own scale. Measured: docs/decisions/retrieval/strength.md.
 """
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from threading import Lock
 from typing import Final
@@ -23,7 +23,6 @@ from models.types import EncoderSpec, Facet, RankedPaper, Strength, StrengthLabe
 from service.answer_warnings import AnswerWarning, WarningCode, warning
 from service.cache.single_flight import Flights
 from service.search.aspect import (
-    DEFAULT_CONTRAST,
     NO_ROWS,
     Aspect,
     Contrast,
@@ -34,7 +33,7 @@ from service.search.aspect import (
 )
 from service.search.candidates import depth_for, list_candidates
 from service.search.query import SearchQuery, Strategy
-from service.search.rerank import Comparison, default_tau
+from service.search.rerank import Comparison
 from service.search.words import QueryVectors, QueryWords, default_weight
 
 # Sampled papers whose nearest neighbours make up a scale.
@@ -52,7 +51,7 @@ _FAIR: Final = 0.05
 
 @dataclass(frozen=True, slots=True)
 class Respect:
-    """The respect in which a scale is measured: facets (empty: whole papers), scorer, and use of words.
+    """The respect in which a scale is measured: facets (empty: whole papers), scorer, ``tau``, use of words.
 
     For a ``text``, the scale is measured from single sentences of the facets, and only to sentences of the
     facets, because a text is compared with those. With facets to be ``unlike``, the neighbours are those that
@@ -61,41 +60,39 @@ class Respect:
 
     facets: tuple[Facet, ...]
     scorer: Scorer
+    tau: float
     words: bool
     text: bool = False
     unlike: tuple[Facet, ...] = ()
 
-    @classmethod
-    def of(
-        cls,
-        query: SearchQuery,
-        parts: Sequence[Part],
-        spec: EncoderSpec,
-        *,
-        words: float,
-        tau: float,
-        specificity: float,
-    ) -> "Respect | None":
-        """Return the respect of a query with these parts: facets of their seeds, ``text`` if all are texts.
 
-        ``None`` if no scale is measured like it: the query sets a focus, or ``tau``, ``specificity``, the
-        weight of ``words`` (unless 0) or of a contrast is not the default, sentences to be unlike are chosen
-        by number, or contrasts differ between seeds.
-        """
-        seeds = query.seeds_of(parts)
-        text = all(seed.text is not None for seed in seeds)
-        usual_tau = default_tau(spec, text=text and words > 0)
-        usual = (usual_tau, default_specificity(spec), words and default_weight(spec))
-        if (tau, specificity, words) != usual or any(seed.aspect.focus is not None for seed in seeds):
-            return None
-        first = seeds[0].aspect.facets
-        facets = first if all(seed.aspect.facets == first for seed in seeds) else ()
-        if not any(part.away and not part.negative for part in parts):  # a plain search, whatever was set
-            return cls(_distinct(facets), query.scorer, words > 0, text)
-        contrast = seeds[0].aspect.unlike if all(seed.aspect == seeds[0].aspect for seed in seeds) else None
-        if contrast is None or contrast.sentences is not None or contrast.weight != DEFAULT_CONTRAST:
-            return None
-        return cls(_distinct(facets), query.scorer, words > 0, text, _distinct(contrast.facets))
+# For each respect, the numbers of its parts, counted among the parts to be like. Empty without a scale.
+Respects = Mapping[Respect, Sequence[int]]
+
+
+def respects_of(
+    query: SearchQuery, parts: Sequence[Part], spec: EncoderSpec, *, tau: float, words: float
+) -> Respects:
+    """Return the respects of a query with these parts: each seed has its own facets, text and contrast.
+
+    Empty if one of them has no scale: a seed sets a focus or chooses sentences to be unlike by number, or the
+    query's ``tau`` is not the usual ``tau``, or its specificity, weight of ``words`` (unless 0) or of a
+    contrast is not the default. Other sentences chosen by number have the scale of whole papers.
+    """
+    usual = query.tau in {None, tau} and query.specificity in {None, default_specificity(spec)}
+    if not usual or words not in {0, default_weight(spec)}:
+        return {}
+    contrasted = {part.seed for part in parts if part.away and not part.negative}
+    respects: dict[Respect, list[int]] = {}
+    for number, part in enumerate(part for part in parts if not part.away):
+        seed = query.seeds[part.seed]
+        contrast = (part.seed in contrasted and seed.aspect.unlike) or Contrast()
+        if seed.aspect.focus is not None or contrast != Contrast(facets=contrast.facets):
+            return {}
+        facets, unlike = _distinct(seed.aspect.facets), _distinct(contrast.facets)
+        respect = Respect(facets, query.scorer, tau, words > 0, seed.text is not None, unlike)
+        respects.setdefault(respect, []).append(number)
+    return respects
 
 
 def _distinct(facets: Sequence[Facet]) -> tuple[Facet, ...]:
@@ -121,6 +118,24 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_measuring.forget)
 
 
+def _mean(scales: Sequence[Float64[np.ndarray, "2 _"]], shares: Sequence[float]) -> _Scale:
+    """Return the mean of scales, nearest with nearest and farthest with farthest, weighted by ``shares``."""
+    if len(scales) == 1:
+        return scales[0]
+    n_sampled = min(scale.shape[1] for scale in scales)
+    at = (np.arange(n_sampled) + 0.5) / n_sampled
+    alike = [
+        scale if scale.shape[1] == n_sampled else np.quantile(scale, at, axis=1, method="hazen").T
+        for scale in scales
+    ]
+    return np.asarray(sum(share * scale for share, scale in zip(shares, alike, strict=True)))
+
+
+def _farther(scale: _Scale, reach: float) -> list[float]:
+    """Return the shares of sampled papers farther from their nearest neighbour, and from the last."""
+    return [1 - float(np.searchsorted(own, reach, side="right")) / len(own) for own in scale]
+
+
 class Strengths:
     """The scales of one snapshot, each measured when first needed, by a few searches without explanation.
 
@@ -132,16 +147,44 @@ class Strengths:
         self._snapshot = snapshot
         self._digest = digest
 
-    def of(self, reach: float, respect: Respect | None, *, whole: bool = True) -> Strength | None:
-        """Return the strength of a match with this ``reach``; ``None`` without a scale to measure it on.
+    def of(
+        self,
+        respects: Respects,
+        reaches: Float64[np.ndarray, " n_like"],
+        shares: Float64[np.ndarray, " n_like"],
+        *,
+        strategy: Strategy,
+        whole: bool = True,
+    ) -> Strength | None:
+        """Return the strength of a match with these ``reaches``; ``None`` without scales to measure it on.
 
-        There is none without a ``respect``, if the collection is too small, or if the answer is not of the
-        ``whole`` collection, as a part is away, and the scale was not measured before.
+        With ``Strategy.ANY`` it is the greatest of the seeds' strengths, each on the seed's own scale. With
+        ``Strategy.ALL`` it is that of the mean reach on the mean scale, both weighted by ``shares``.
+
+        There is none without ``respects``, if too few papers are measured in one of them, or if the answer is
+        not of the ``whole`` collection, as a part is away, and a scale was not measured before.
 
         Raises DeadlineError; ShardAwayError if a part has gone away since the whole collection was searched.
         """
-        if respect is None:
+        scales = [self._scale(respect, whole=whole) for respect in respects]
+        known = [scale for scale in scales if scale is not None and scale.shape[1] >= _MIN_SCALE_PAPERS]
+        if not known or len(known) < len(respects):
             return None
+        if strategy is Strategy.ALL:
+            held = [float(shares[numbers].sum()) for numbers in respects.values()]
+            compared = [(float(shares @ reaches), _mean(known, held))]
+        else:
+            given = reaches.tolist()
+            nearest_seeds = (min(given[number] for number in numbers) for numbers in respects.values())
+            compared = list(zip(nearest_seeds, known, strict=True))
+        nearest, last = map(max, zip(*(_farther(scale, reach) for reach, scale in compared), strict=True))
+        related = max(nearest, last) >= _FAIR
+        if nearest >= _STRONG:
+            return Strength(StrengthLabel.STRONG, nearest, related)
+        label = StrengthLabel.FAIR if nearest >= _FAIR else StrengthLabel.WEAK
+        return Strength(label, nearest, related)
+
+    def _scale(self, respect: Respect, *, whole: bool) -> _Scale | None:
         key = (self._digest, respect)
         with _scales_lock:
             scale = _scales.get(key)
@@ -150,16 +193,7 @@ class Strengths:
             if whole:
                 raise ShardAwayError("A machine that holds a part of the collection went away; try again.")
             return None
-        if scale is None:
-            scale = _measuring.run(key, lambda: self._measured(key))
-        n_sampled = scale.shape[1]
-        if n_sampled < _MIN_SCALE_PAPERS:
-            return None
-        nearest, last = (1 - float(np.searchsorted(own, reach, side="right")) / n_sampled for own in scale)
-        if nearest >= _STRONG:
-            return Strength(StrengthLabel.STRONG, nearest)
-        label = StrengthLabel.FAIR if nearest >= _FAIR else StrengthLabel.WEAK
-        return Strength(label, nearest, related=last >= _FAIR)
+        return _measuring.run(key, lambda: self._measured(key)) if scale is None else scale
 
     def _measured(self, key: tuple[bytes, Respect]) -> _Scale:
         respect = key[1]
@@ -185,7 +219,6 @@ class Strengths:
         text = respect.text and spec.unit is Unit.SENTENCE  # else no single sentence has a vector
         among = snapshot.rows_of_facets(respect.facets) if text and respect.facets else None
         weight = default_weight(spec) if respect.words else 0.0
-        tau = default_tau(spec, text=text and weight > 0)
         parts = self._parts(position, respect, text=text)
         if not parts:
             return None
@@ -207,7 +240,7 @@ class Strengths:
             snapshot,
             parts,
             scorer=respect.scorer,
-            settings=replace(SERVING, tau=tau),
+            settings=replace(SERVING, tau=respect.tau),
             words=words,
             among=beside,
             specificity=default_specificity(spec),
@@ -215,7 +248,7 @@ class Strengths:
         )
         n_best = min(_NEIGHBOURS, len(near))
         ranked = comparison.rank(np.array(near), strategy=Strategy.ANY, negative_weight=0.0, n_best=n_best)
-        return float(ranked.reaches[0]), float(ranked.reaches[n_best - 1])
+        return float(ranked.reaches[0, 0]), float(ranked.reaches[0, n_best - 1])
 
     def _parts(self, position: int, respect: Respect, *, text: bool) -> list[Part]:
         """Return a paper's parts as a query: its sentences of the facets, or only the longest for a ``text``.

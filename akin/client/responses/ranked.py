@@ -60,7 +60,7 @@ class Words:
 
 @dataclass(frozen=True, slots=True)
 class Strength:
-    """The strength of a match, on one scale for all queries: ``label`` is strong, fair or weak.
+    """The strength of a match, comparable between queries: ``label`` is strong, fair or weak.
 
     ``nearer_than`` is the share of papers, in a sample of the collection, whose own nearest paper is farther
     away than this result is from the query.

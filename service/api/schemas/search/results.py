@@ -77,11 +77,12 @@ class WordsOut(Out):
 
 
 class StrengthOut(Out):
-    """How good a match is, on one scale for all queries of a collection.
+    """How good a match is, comparable between all queries to a collection.
 
     ``nearer_than`` is the share of papers, in a sample of the collection, that are farther from their nearest
-    paper than this one is from the query, each in units of what is usual. A match is strong from 0.5 and weak
-    below 0.05.
+    paper than this one is from the query, by the same facets, each in units of what is usual. Of several
+    seeds, the one with the strongest match counts; with the strategy ``all``, the mean distance is compared
+    with the mean in the sample. A match is strong from 0.5 and weak below 0.05.
     """
 
     label: StrengthLabel

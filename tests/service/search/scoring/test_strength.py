@@ -34,6 +34,9 @@ from tests.support.servers.patience import soon
 ID = "demo:p03-m07"
 # Strength is measured on this many of the hundred papers.
 N_SAMPLED = 32
+WHOLE = Respect((), Scorer.OT, 0.15, words=True)
+METHOD, BACKGROUND = Aspect(facets=(Facet.METHOD,)), Aspect(facets=(Facet.BACKGROUND,))
+UNLIKE = Aspect(facets=(Facet.RESULT,), unlike=Contrast(facets=(Facet.BACKGROUND,)))
 
 
 @pytest.fixture(scope="module")
@@ -46,6 +49,11 @@ def client(hashed_data: Path) -> Iterator[TestClient]:
 def sampled(snapshot: Snapshot) -> list[int]:
     """Return the positions of the papers that strength is measured on, whose ids have the least hashes."""
     return sorted(snapshot.positions.tolist(), key=lambda i: hash64(snapshot.paper(i).id))[:N_SAMPLED]
+
+
+def strength_of(strengths: Strengths, reach: float, *, whole: bool = True) -> Strength | None:
+    """Return the strength of a whole paper as far as this from a single seed."""
+    return strengths.of({WHOLE: [0]}, np.array([reach]), np.ones(1), strategy=Strategy.ANY, whole=whole)
 
 
 def shares(snapshot: Snapshot, query: int) -> np.ndarray:
@@ -184,12 +192,7 @@ def test_what_is_to_be_unlike_makes_no_match_weaker(plain_engine: SearchEngine) 
         {"seeds": (Seed(ID, aspect=Aspect(focus=1.0)),)},
         {"seeds": (Seed(ID, aspect=Aspect(unlike=Contrast(sentences=(0,)))),)},
         {"seeds": (Seed(ID, aspect=Aspect(unlike=Contrast(facets=(Facet.BACKGROUND,), weight=0.9))),)},
-        {
-            "seeds": (
-                Seed(ID, aspect=Aspect(unlike=Contrast(facets=(Facet.BACKGROUND,)))),
-                Seed("demo:p03-m06"),
-            )
-        },
+        {"seeds": (Seed("demo:p03-m06"), Seed(ID, aspect=Aspect(focus=1.0)))},
     ],
 )
 def test_a_match_that_no_scale_is_measured_like_has_no_strength(
@@ -239,22 +242,76 @@ def test_recommendations_have_strengths(client: TestClient) -> None:
     assert all(0 <= each["strength"]["nearer_than"] <= 1 for each in results)
 
 
-def test_a_result_is_as_strong_as_from_its_nearest_seed(plain_engine: SearchEngine) -> None:
+def apart(snapshot: Snapshot, *given: Seed) -> list[Seed]:
+    """Return the seeds as three papers on different subjects that strength is not measured on."""
+    positions = np.setdiff1d(snapshot.positions, sampled(snapshot))[[0, 20, 40]].tolist()
+    names = [snapshot.paper(each).id for each in positions]
+    return [
+        seed if seed.text else replace(seed, paper_id=name) for name, seed in zip(names, given, strict=True)
+    ]
+
+
+def nearer_than(engine: SearchEngine, *seeds: Seed, **changed: Any) -> dict[str, float]:
+    """Return how strong each paper is, for these seeds together."""
+    found = engine.search(SearchQuery(seeds, limit=99, **changed)).results
+    return {each.paper.id: each.strength.nearer_than for each in found if each.strength}
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        ((Seed(), Seed(), Seed()), None),
+        ((Seed(aspect=METHOD), Seed(aspect=BACKGROUND), Seed()), None),
+        ((Seed(aspect=METHOD), Seed(aspect=UNLIKE), Seed()), None),
+        ((Seed(text="Sepsis in floods.", aspect=METHOD), Seed(aspect=METHOD), Seed()), 0.0),
+    ],
+    ids=["whole", "facets", "contrast", "text"],
+)
+def test_a_result_is_as_strong_as_from_its_nearest_seed(
+    plain_engine: SearchEngine, given: tuple[Seed, ...], words: float | None
+) -> None:
     """A paper near to one seed of several interests is as strong a match as for that seed alone."""
-    snapshot = plain_engine.snapshot
-    others = np.setdiff1d(snapshot.positions, sampled(snapshot))[[0, 20, 40]].tolist()
-    seeds = tuple(Seed(snapshot.paper(each).id) for each in others)
-
-    def strengths(*given: Seed, strategy: Strategy = Strategy.ANY) -> dict[str, float]:
-        found = plain_engine.search(SearchQuery(given, limit=50, strategy=strategy)).results
-        return {each.paper.id: each.strength.nearer_than for each in found if each.strength}
-
-    alone, together = [strengths(each) for each in seeds], strengths(*seeds)
+    seeds = apart(plain_engine.snapshot, *given)
+    alone = [nearer_than(plain_engine, each, words=words) for each in seeds]
+    together = nearer_than(plain_engine, *seeds, words=words)
     expected = {name: max(own.get(name, 0.0) for own in alone) for name in together}
-    assert len(together) == 50
+    assert len(together) > 80
     assert max(expected.values()) > 0.5
     assert expected == pytest.approx(together)
-    assert max(strengths(*seeds, strategy=Strategy.ALL).values()) < max(together.values())
+    together_all = nearer_than(plain_engine, *seeds, words=words, strategy=Strategy.ALL)
+    assert max(together_all.values()) < max(together.values())
+
+
+@pytest.mark.parametrize(
+    ("other", "tolerance"),
+    [
+        (Respect((Facet.METHOD,), Scorer.OT, 0.15, words=True), 1e-9),
+        (Respect((Facet.OBJECTIVE,), Scorer.OT, 0.15, words=True, text=True), 0.06),  # fewer papers have it
+    ],
+    ids=["method", "text"],
+)
+def test_a_match_equally_strong_for_each_seed_is_so_for_all(
+    plain_engine: SearchEngine, other: Respect, tolerance: float
+) -> None:
+    """If a paper must be like all seeds, their distances and their scales are averaged in the same way."""
+    reaches = np.linspace(0.5, 1.0, 1500)
+    of, one = plain_engine.strengths.of, np.ones(1)
+
+    def levels(respect: Respect) -> np.ndarray:
+        found = [of({respect: [0]}, reaches[[i]], one, strategy=Strategy.ALL) for i in range(len(reaches))]
+        return np.array([each.nearer_than for each in found if each])
+
+    first, second = levels(WHOLE), levels(other)
+    respects, n_compared = {WHOLE: [0, 1], other: [2]}, 0
+    for level in np.unique(first):
+        near, far = np.argmin(abs(first - level)), np.argmin(abs(second - level))
+        if second[far] == pytest.approx(level, abs=tolerance):
+            own = reaches[[near, near, far]]
+            match = of(respects, own, np.array([0.2, 0.3, 0.5]), strategy=Strategy.ALL)
+            assert match is not None
+            assert match.nearer_than == pytest.approx(level, abs=tolerance)
+            n_compared += 1
+    assert n_compared > 20
 
 
 def test_a_weak_match_may_be_related(plain_engine: SearchEngine) -> None:
@@ -275,6 +332,10 @@ def test_a_facet_that_too_few_papers_have_makes_no_scale(client: TestClient) -> 
     few = search(client, query={"text": "code"}, facet="other")["results"]
     assert few
     assert not [each for each in few if each["strength"] is not None]
+    body = {"seeds": [ID, {"text": "code", "facet": "other"}]}
+    beside = client.post("/v1/recommendations", json=body).json()["results"]
+    assert beside
+    assert not [each for each in beside if each["strength"] is not None]
 
 
 @pytest.mark.parametrize(("n_papers", "known"), [(10, False), (16, True)])
@@ -282,25 +343,25 @@ def test_few_papers_make_no_scale(tmp_path: Path, hashing: Encoder, n_papers: in
     """Below 16 papers a collection is too small for a scale, and no strength is given."""
     build_quietly(write_corpus(tmp_path / "c.jsonl", many_papers(n_papers)), tmp_path / "data", hashing)
     strengths = Strengths(open_snapshot(tmp_path / "data"), str(tmp_path).encode())
-    strength = strengths.of(0.0, Respect((), Scorer.OT, words=True))
+    strength = strength_of(strengths, 0.0)
     assert (strength is not None) is known
     assert strength is None or strength.label is StrengthLabel.STRONG
 
 
 def test_a_scale_is_measured_within_the_deadline(plain_engine: SearchEngine) -> None:
     """A scale that ran into the deadline is measured completely by the next request."""
-    strengths, respect = Strengths(plain_engine.snapshot, b"late"), Respect((), Scorer.OT, words=True)
+    strengths = Strengths(plain_engine.snapshot, b"late")
     with pytest.raises(DeadlineError):
-        with_deadline(0, lambda: strengths.of(0.5, respect))
-    assert strengths.of(0.5, respect) == Strengths(plain_engine.snapshot, b"again").of(0.5, respect)
+        with_deadline(0, lambda: strength_of(strengths, 0.5))
+    assert strength_of(strengths, 0.5) == strength_of(Strengths(plain_engine.snapshot, b"again"), 0.5)
 
 
 def test_measuring_goes_on_after_a_deadline(
     plain_engine: SearchEngine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What a search has measured of a scale before its deadline is not measured again by the next one."""
-    strengths, respect = Strengths(plain_engine.snapshot, b"goes on"), Respect((), Scorer.OT, words=True)
-    expected = Strengths(plain_engine.snapshot, b"in one go").of(0.5, respect)
+    strengths = Strengths(plain_engine.snapshot, b"goes on")
+    expected = strength_of(Strengths(plain_engine.snapshot, b"in one go"), 0.5)
     measure, tried = Strengths._reach, list[int]()
 
     def ended_at_the_eleventh(strengths: Strengths, position: int, respect: Respect) -> float | None:
@@ -311,8 +372,8 @@ def test_measuring_goes_on_after_a_deadline(
 
     monkeypatch.setattr(Strengths, "_reach", ended_at_the_eleventh)
     with pytest.raises(DeadlineError):
-        strengths.of(0.5, respect)
-    assert expected == strengths.of(0.5, respect)
+        strength_of(strengths, 0.5)
+    assert expected == strength_of(strengths, 0.5)
     assert (N_SAMPLED + 1, N_SAMPLED) == (len(tried), len(set(tried)))
 
 
@@ -320,7 +381,7 @@ def test_a_scale_that_several_searches_need_is_measured_once(
     plain_engine: SearchEngine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """If eight threads need a scale at once, one measures it and all use it."""
-    respect, measured, measure = Respect((), Scorer.OT, words=True), [], Strengths._measured
+    measured, measure = [], Strengths._measured
     joined = _measuring.n_joined
 
     def measured_once(strengths: Strengths, key: tuple[bytes, Respect]) -> np.ndarray:
@@ -329,19 +390,18 @@ def test_a_scale_that_several_searches_need_is_measured_once(
         return measure(strengths, key)
 
     monkeypatch.setattr(Strengths, "_measured", measured_once)
-    of = [Strengths(plain_engine.snapshot, b"at once").of] * 8
+    strengths = [Strengths(plain_engine.snapshot, b"at once")] * 8
     with ThreadPoolExecutor(8) as threads:
-        found = list(threads.map(lambda strength: strength(0.5, respect), of))
-    assert ([respect], 1) == (measured, len(set(found)))
+        found = list(threads.map(lambda each: strength_of(each, 0.5), strengths))
+    assert ([WHOLE], 1) == (measured, len(set(found)))
 
 
 def test_a_generation_opened_again_is_not_measured_again(tmp_path: Path, hashing: Encoder) -> None:
     """A generation opened again has its scale at once, even in another folder; other papers are measured."""
-    respect = Respect((), Scorer.OT, words=True)
 
     def measured(data: str, *, deadline_s: float) -> Strength | None:
         engine = SearchEngine(open_snapshot(tmp_path / data), hashing_annotator, n_candidates=20)
-        return with_deadline(deadline_s, lambda: engine.strengths.of(0.4, respect))
+        return with_deadline(deadline_s, lambda: strength_of(engine.strengths, 0.4))
 
     for n_papers in (20, 40):
         # No other test has measured these papers.
@@ -377,7 +437,6 @@ def test_what_cannot_be_measured_now_is_no_fact(
     answer = engine.search(SearchQuery((Seed(snapshot.paper(20).id),)))
     assert 0.9 == pytest.approx(answer.coverage)
     assert {None} == {each.strength for each in answer.results}
-    respect = Respect((), Scorer.OT, words=False)
     with pytest.raises(ShardAwayError):
-        engine.strengths.of(0.5, respect)
-    assert engine.strengths.of(0.5, respect, whole=False) is None
+        strength_of(engine.strengths, 0.5)
+    assert strength_of(engine.strengths, 0.5, whole=False) is None
