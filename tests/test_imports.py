@@ -20,6 +20,8 @@ from tests.support.builds import build_quietly, many_papers, write_corpus
 ROOT = Path(__file__).parents[1]
 HTTP = {"fastapi", "starlette", "uvicorn", "jinja2"}
 DATABASES = {"sqlalchemy", "alembic", "psycopg"}
+SLOW = {"faiss", "huggingface_hub", "numba", "psycopg", "scipy", "torch", "transformers"}
+QUICK = ("collection.maintenance", "collection.snapshots", "collection.status", "serving.keys")
 CORE = ("service.search.engine", "service.search.query", "service.batches.worker", "akin.local.indexing")
 
 
@@ -34,6 +36,15 @@ def data(tmp_path: Path, hashing: Encoder) -> Path:
 def test_the_core_loads_no_http() -> None:
     """In a fresh interpreter, search, the batch worker and local indexing import no web framework."""
     code = f"import sys, {', '.join(CORE)}; print(*({HTTP} & set(sys.modules)))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert "" == done.stdout.strip()
+
+
+def test_small_commands_load_nothing_slow() -> None:
+    """In a fresh interpreter, commands that encode and search nothing load what they need alone."""
+    code = (
+        f"import sys, {', '.join(f'akin.cli.{name}' for name in QUICK)}; print(*({SLOW} & set(sys.modules)))"
+    )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert "" == done.stdout.strip()
 

@@ -153,6 +153,13 @@ def data_folder(folder: Path | None, data: Path | None) -> Path:
     return given[0]
 
 
+def catalog_place(data: Path, url: str) -> str | Path:
+    """Return the catalog that an option names, or that of a data folder."""
+    from indexer.files.data_folder import DataFolder  # an installed client alone lacks what it needs
+
+    return url or DataFolder(data).catalog
+
+
 def filters_of(
     year_from: int | None,
     year_to: int | None,

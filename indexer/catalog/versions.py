@@ -4,7 +4,7 @@ import re
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
-from typing import Any, Final, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 
 from sqlalchemy import (
     BigInteger,
@@ -19,7 +19,7 @@ from sqlalchemy import (
     update,
 )
 from sqlalchemy import insert as plain_insert
-from sqlalchemy.dialects import postgresql, sqlite
+from sqlalchemy.dialects import sqlite
 
 from indexer.catalog.tables import (
     Base,
@@ -32,6 +32,9 @@ from indexer.catalog.tables import (
 from indexer.content_hash import content_hash
 from models.errors import InputError, StorageError
 from models.types import Facet, Paper, Sentence
+
+if TYPE_CHECKING:
+    from sqlalchemy.dialects import postgresql
 
 _Item = TypeVar("_Item")
 
@@ -79,9 +82,13 @@ def _checked_hash(paper: Paper) -> str:
     return content_hash(paper)
 
 
-def insert_on_conflict(connection: Connection, table: type[Base]) -> sqlite.Insert | postgresql.Insert:
+def insert_on_conflict(connection: Connection, table: type[Base]) -> "sqlite.Insert | postgresql.Insert":
     """Return an INSERT in the dialect of the database: standard SQL has no ON CONFLICT clause."""
-    return sqlite.insert(table) if connection.dialect.name == "sqlite" else postgresql.insert(table)
+    if connection.dialect.name == "sqlite":
+        return sqlite.insert(table)
+    from sqlalchemy.dialects import postgresql  # noqa: PLC0415 - not for a collection with a file
+
+    return postgresql.insert(table)
 
 
 def insert_papers(connection: Connection, papers: dict[str, Paper]) -> int:

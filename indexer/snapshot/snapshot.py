@@ -3,22 +3,23 @@
 from collections.abc import Collection, Iterator, Sequence
 from functools import cached_property
 from itertools import pairwise
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
 from jaxtyping import Bool, Float16, Float32, Int8, Int64
 
-from indexer.index.backends.nearest import widened
 from indexer.index.vector_index import JoinedIndex, VectorIndex
 from indexer.snapshot.facet_rows import FacetRows, FilteredRows
 from indexer.snapshot.manifest import Manifest
 from indexer.snapshot.sample import Samples
 from indexer.snapshot.segment import FEW_IDS, Segment
-from indexer.words.collection import CollectionWords
 from models.checksums import hashes64
 from models.errors import PaperNotFoundError
 from models.types import Facet, Filters, Paper, Unit, rows_of
+
+if TYPE_CHECKING:
+    from indexer.words.collection import CollectionWords
 
 _NONE = np.empty(0, dtype=np.int64)
 # Vectors of a segment, which of the wanted rows are among them, and their numbers there.
@@ -123,8 +124,7 @@ class Snapshot:
 
     def position(self, paper_id: str) -> int:
         """Return the position of a paper; raises PaperNotFoundError."""
-        position = self.find(paper_id)
-        if position is None:
+        if (position := self.find(paper_id)) is None:
             raise PaperNotFoundError("No paper of this collection has this id.")
         return position
 
@@ -145,12 +145,10 @@ class Snapshot:
 
     def content_hash(self, paper_id: str) -> str | None:
         """Return the content hash of a paper as it was given, or ``None`` if it is not in the collection."""
-        position = self.find(paper_id)
-        if position is None:
+        if (position := self.find(paper_id)) is None:
             return None
         number, own = self._locate(position)
-        digest: str = self.segments[number].column("content_hash")[own].as_py()
-        return digest
+        return str(self.segments[number].column("content_hash")[own])
 
     def vectors(self, position: int) -> Float32[np.ndarray, "n_sentence dim"]:
         """Return the sentence vectors of one paper."""
@@ -175,6 +173,8 @@ class Snapshot:
         self, positions: Int64[np.ndarray, " k"]
     ) -> tuple[Float32[np.ndarray, "n_rows dim"], Int64[np.ndarray, " k_plus_1"]]:
         """Return the vectors of the papers at ``positions``, concatenated, with their offsets."""
+        from indexer.index.backends.nearest import widened  # noqa: PLC0415 - loads numba, a second of start
+
         rows, offsets = rows_of(self.offsets, positions)
         found = self.stored(rows)
         if len(found) == 1:
@@ -238,11 +238,12 @@ class Snapshot:
         return self.gather(self._samples.of_all)
 
     @cached_property
-    def words(self) -> CollectionWords | None:
+    def words(self) -> "CollectionWords | None":
         """The words of the papers; ``None`` if a segment was made before words were stored."""
-        own = [segment.words for segment in self.segments]
-        known = [words for words in own if words is not None]
-        return CollectionWords(known, self._by_segment(self.live)) if len(known) == len(own) else None
+        from indexer.words.collection import CollectionWords  # noqa: PLC0415 - loads numba
+
+        own = [words for segment in self.segments if (words := segment.words) is not None]
+        return CollectionWords(own, self._by_segment(self.live)) if len(own) == len(self.segments) else None
 
     @cached_property
     def row_facets(self) -> Int8[np.ndarray, " n_rows"]:
@@ -275,8 +276,7 @@ class Snapshot:
         for segment, start, end in zip(self.segments, self._starts, self._starts[1:], strict=False):
             own = np.flatnonzero((positions >= start) & (positions < end))
             values[own] = segment.values(name, positions[own] - start)
-        taken: list[Any] = values.tolist()
-        return taken
+        return list(values)
 
     def allowed_papers(self, filters: Filters) -> Bool[np.ndarray, " n_positions"]:
         """Return which papers are not deleted and pass ``filters``; read-only, as callers may share it."""

@@ -16,7 +16,6 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from models.checkpoints.hub import fetch_from_hub
 from models.checksums import sha256_of
 from models.errors import MissingPackageError, UnknownNameError, WeightsError
 
@@ -175,6 +174,8 @@ def _is_folder(path: Path) -> bool:
 
 
 def _from_hub(name: str, checkpoint: PublishedCheckpoint) -> Path:
+    from models.checkpoints.hub import fetch_from_hub  # noqa: PLC0415 - loads the hub's client
+
     try:
         return fetch_from_hub(name, checkpoint.repository, revision=checkpoint.revision)
     except WeightsError as error:

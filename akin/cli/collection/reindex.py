@@ -8,7 +8,7 @@ import typer
 from rich.table import Table
 
 from akin.cli.collection.agreement import Agreement, compare
-from akin.cli.collection.index import Dtype, absolute, catalog_place, quarantined_papers
+from akin.cli.collection.index import Dtype, absolute, quarantined_papers
 from akin.cli.consoles import stderr, stdout
 from akin.cli.options import (
     CatalogUrl,
@@ -19,6 +19,7 @@ from akin.cli.options import (
     MaybeData,
     NumberFormat,
     TaggerFile,
+    catalog_place,
     chosen_precision,
     data_folder,
 )

@@ -9,9 +9,8 @@ import orjson
 import typer
 from rich.table import Table
 
-from akin.cli.collection.index import catalog_place
 from akin.cli.consoles import stderr, stdout
-from akin.cli.options import CatalogUrl, Folder, MaybeData, data_folder
+from akin.cli.options import CatalogUrl, Folder, MaybeData, catalog_place, data_folder
 from indexer.catalog.catalog import Catalog
 from indexer.collection.rollback import rollback, rollback_target
 from indexer.files.data_folder import DataFolder

@@ -8,9 +8,8 @@ import typer
 from rich.filesize import decimal
 from rich.table import Table
 
-from akin.cli.collection.index import catalog_place
 from akin.cli.consoles import stdout
-from akin.cli.options import CatalogUrl, Folder, MaybeData, data_folder
+from akin.cli.options import CatalogUrl, Folder, MaybeData, catalog_place, data_folder
 from indexer.catalog.catalog import Catalog
 from indexer.collection.status import NAMED, Status, status_of
 from models.counts import counted

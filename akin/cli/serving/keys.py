@@ -7,9 +7,8 @@ import orjson
 import typer
 from rich.table import Table
 
-from akin.cli.collection.index import catalog_place
 from akin.cli.consoles import stderr, stdout
-from akin.cli.options import CatalogUrl, Data
+from akin.cli.options import CatalogUrl, Data, catalog_place
 from indexer.files.data_folder import DataFolder
 from service.access.api_keys import ApiKey, Keys, Scope
 
