@@ -88,7 +88,7 @@ RUN_BY: dict[str, Callable[[Block], bool]] = {
     "tests/docker/test_deploy_page.py::test_the_pods_fit_the_image": is_named(
         "docs/how-to/deploy.md: apiVersion: v1\nkind: Service"
     ),
-    "tests/docker/test_ray_cluster.py::test_the_manifest_has_the_fields_that_there_are": is_named(
+    "tests/docker/test_ray_cluster.py::test_the_manifests_have_the_fields_that_there_are": is_named(
         "docs/how-to/deploy.md: apiVersion: ray.io/v1"
     ),
     "tests/docker/test_deploy_page.py::test_a_backup_is_restored_whole": is_named(
