@@ -20,7 +20,7 @@ from tests.support.builds import build_quietly, many_papers, write_corpus
 ROOT = Path(__file__).parents[1]
 HTTP = {"fastapi", "starlette", "uvicorn", "jinja2"}
 DATABASES = {"sqlalchemy", "alembic", "psycopg"}
-SLOW = {"faiss", "huggingface_hub", "numba", "psycopg", "scipy", "torch", "transformers"}
+SLOW = {"faiss", "huggingface_hub", "numba", "scipy", "sqlalchemy.dialects.postgresql", "torch"}
 QUICK = ("collection.maintenance", "collection.snapshots", "collection.status", "serving.keys")
 CORE = ("service.search.engine", "service.search.query", "service.batches.worker", "akin.local.indexing")
 

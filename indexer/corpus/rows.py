@@ -38,13 +38,14 @@ _HEADING = re.compile(
 )
 # After its name a tag has attributes alone, so that the formula "1<p \le 2 and q>2" stays too.
 _ATTRIBUTES = r"""(?:\s++[a-z][\w:.-]*+\s*+=\s*+(?:"[^"<>]*+"|'[^'<>]*+'|[^\s"'<>=]++))*+\s*+/?>"""
-_BLOCK_TAG = re.compile(
-    r"</?(?:jats:)?(?:p|br|div|sec|title|label|list|list-item|ul|ol|li|h[1-6]|abstract)" + _ATTRIBUTES,
+_INLINE_TAG = re.compile(
+    r"</?(?:mml:[a-z-]+|(?:jats:)?(?:i|b|u|em|strong|italic|bold|underline|sub|sup|sc|scp|tt|code|span|a|uri|"
+    r"ext-link|xref|monospace|named-content|styled-content|inline-formula|tex-math|alternatives))"
+    + _ATTRIBUTES,
     re.I,
 )
-_INLINE_TAG = re.compile(
-    r"</?(?:(?:jats|mml):[a-z-]+|i|b|u|em|strong|italic|bold|underline|sub|sup|sc|scp|tt|code|span|a|ext-link|"
-    r"xref|monospace|inline-formula|tex-math|alternatives)" + _ATTRIBUTES,
+_BLOCK_TAG = re.compile(  # those of JATS that are not inline, too
+    r"</?(?:jats:[a-z-]+|p|br|div|sec|title|label|list(?:-item)?|[uo]l|li|h[1-6]|abstract)" + _ATTRIBUTES,
     re.I,
 )
 _ENTITY = re.compile(r"&(?:(#)(?:[0-9]{1,7}|x[0-9a-f]{1,6})|[a-z][a-z0-9]{1,31});", re.I)
@@ -142,7 +143,7 @@ def without_tags(text: object) -> object:
     if not isinstance(text, str):
         return text
     if "<" in text:
-        text = _INLINE_TAG.sub("", _BLOCK_TAG.sub(" ", _HEADING.sub(" ", text)))
+        text = _BLOCK_TAG.sub(" ", _INLINE_TAG.sub("", _HEADING.sub(" ", text)))
     return _ENTITY.sub(_character, text) if "&" in text else text
 
 
@@ -290,11 +291,5 @@ def _kind(given: object) -> str:
     """Name the type of a JSON value in words."""
     if isinstance(given, bool):
         return "true or false"
-    kinds: dict[type, str] = {
-        int: "a number",
-        float: "a number",
-        str: "a text",
-        list: "a list",
-        dict: "an object",
-    }
+    kinds = {int: "a number", float: "a number", str: "a text", list: "a list", dict: "an object"}
     return kinds.get(type(given), type(given).__name__)

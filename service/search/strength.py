@@ -42,6 +42,8 @@ _SAMPLE_PAPERS: Final = 32
 _CANDIDATES: Final = 200
 # A scale holds the reaches of the nearest neighbours and of the last of so many. News need not be nearest.
 _NEIGHBOURS: Final = 5
+# A query with more respects has no strength: the first of its kind would measure a scale for each.
+_MAX_RESPECTS: Final = 16
 # A scale of fewer papers says nothing.
 _MIN_SCALE_PAPERS: Final = 16
 # The least share of sampled papers whose nearest neighbour is farther than a result with this label.
@@ -75,9 +77,10 @@ def respects_of(
 ) -> Respects:
     """Return the respects of a query with these parts: each seed has its own facets, text and contrast.
 
-    Empty if one of them has no scale: a seed sets a focus or chooses sentences to be unlike by number, or the
-    query's ``tau`` is not the usual ``tau``, or its specificity, weight of ``words`` (unless 0) or of a
-    contrast is not the default. Other sentences chosen by number have the scale of whole papers.
+    Empty for more than _MAX_RESPECTS, or if one of them has no scale: a seed sets a focus or chooses
+    sentences to be unlike by number, or the query's ``tau`` is not the usual ``tau``, or its specificity,
+    weight of ``words`` (unless 0) or of a contrast is not the default. Other sentences chosen by number
+    have the scale of whole papers.
     """
     usual = query.tau in {None, tau} and query.specificity in {None, default_specificity(spec)}
     if not usual or words not in {0, default_weight(spec)}:
@@ -92,7 +95,7 @@ def respects_of(
         facets, unlike = _distinct(seed.aspect.facets), _distinct(contrast.facets)
         respect = Respect(facets, query.scorer, tau, words > 0, seed.text is not None, unlike)
         respects.setdefault(respect, []).append(number)
-    return respects
+    return respects if len(respects) <= _MAX_RESPECTS else {}
 
 
 def _distinct(facets: Sequence[Facet]) -> tuple[Facet, ...]:

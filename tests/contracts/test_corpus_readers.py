@@ -363,10 +363,11 @@ def test_formulas_of_pubmed(write: WriteFn) -> None:
         "<PubmedArticleSet><PubmedArticle><MedlineCitation><PMID>5</PMID><Article>"
         "<ArticleTitle>Baths</ArticleTitle><Abstract><AbstractText>At "
         '<m:math xmlns:m="http://www.w3.org/1998/Math/MathML">\n  <m:msub>\n    <m:mi>VO</m:mi>\n'
-        "    <m:mrow><m:mn>2</m:mn>\n<m:mtext> max</m:mtext></m:mrow>\n  </m:msub>\n</m:math> we bathed."
+        "    <m:mrow><m:mn>2</m:mn>\n<m:mtext> max</m:mtext></m:mrow>\n  </m:msub>"
+        " = x<m:sup>2</m:sup></m:math> we bathed."
         "</AbstractText></Abstract></Article></MedlineCitation></PubmedArticle></PubmedArticleSet>"
     )
-    assert ["At VO2 max we bathed."] == [found.abstract for found in read_corpus(path)]
+    assert ["At VO2 max = x2 we bathed."] == [found.abstract for found in read_corpus(path)]
 
 
 def test_pubmed_books(write: WriteFn) -> None:

@@ -179,10 +179,9 @@ def test_commands_are_taken(words: list[str]) -> None:
 
 def test_the_manifests_have_the_fields_that_there_are() -> None:
     """Names and types of all fields are Kubernetes' and KubeRay's: the models drop names that they lack."""
-    kinds = {(each["apiVersion"], each["kind"]): each for each in MANIFESTS}
-    assert set(SCHEMAS) == set(kinds)
-    for kind, manifest in kinds.items():
-        assert manifest == SCHEMAS[kind].from_dict(manifest).to_dict()
+    assert set(SCHEMAS) == {(each["apiVersion"], each["kind"]) for each in MANIFESTS}
+    for each in MANIFESTS:
+        assert each == SCHEMAS[each["apiVersion"], each["kind"]].from_dict(each).to_dict()
 
 
 def test_the_pods_are_like_those_of_the_deployment() -> None:

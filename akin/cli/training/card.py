@@ -90,7 +90,8 @@ def _measured(figures: RunFigures) -> list[str]:
     if not (before and own and figures.step):
         return table
     apart = ", ".join(f"{name} {own[name] - before[name]:+.1f}" for name in names)
-    return [*table, "", f"Step {figures.step:,} minus step 0, the encoder before training: {apart}."]
+    mix = ", its mix as it began" if figures.layer_shares else ""
+    return [*table, "", f"Step {figures.step:,} minus step 0, the encoder before training{mix}: {apart}."]
 
 
 def reservation(state: State) -> str:

@@ -103,6 +103,6 @@ def _text(element: Element | None) -> str:
     if element is None:
         return ""
     for formula in list(element.iter(_FORMULA)):
-        formula.text = "".join(part.text or "" for part in formula.iter() if not len(part))
+        formula.text = "".join(text for text in formula.itertext() if text.strip())
         del formula[:]
     return "".join(element.itertext()).strip()

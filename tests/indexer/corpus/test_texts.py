@@ -36,6 +36,7 @@ def test_entities_become_characters_once(text: str, expected: str) -> None:
         ("R<a b>c; x<i and j>k; y<b = 1>", "R<a b>c; x<i and j>k; y<b = 1>"),
         ("<a href=\"https://x.y/z/\" title='t'>l</a >, <span class=c>s</span>", "l, s"),
         ('<jats:p>p<br />q<ext-link\nxlink:href="u" >r</ext-link></jats:p>', " p qr "),
+        ("a<jats:break/>b<jats:disp-quote>c<jats:bold>d</jats:bold></jats:disp-quote>e", "a b cd e"),
         ('<scp>R</scp> in <jats:uri a="b">m<mml:mo>/</mml:mo>s</jats:uri>', "R in m/s"),
     ],
 )

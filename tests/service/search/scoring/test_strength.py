@@ -4,6 +4,7 @@ import re
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from itertools import combinations
 from pathlib import Path
 from typing import Any
 
@@ -20,10 +21,10 @@ from models.transport import Scorer, score_papers
 from models.types import Facet, Paper, RankedPaper, Strength, StrengthLabel
 from service.context import with_deadline
 from service.resolve.text_query import text_paper
-from service.search.aspect import Aspect, Contrast
+from service.search.aspect import Aspect, Contrast, Part
 from service.search.engine import SearchEngine
 from service.search.query import SearchQuery, Seed, Strategy
-from service.search.strength import Respect, Strengths, _measuring, no_good_match
+from service.search.strength import Respect, Strengths, _measuring, no_good_match, respects_of
 from service.search.words import default_weight
 from tests.support.annotators import hashing_annotator
 from tests.support.answers import warned
@@ -336,6 +337,19 @@ def test_a_facet_that_too_few_papers_have_makes_no_scale(client: TestClient) -> 
     beside = client.post("/v1/recommendations", json=body).json()["results"]
     assert beside
     assert not [each for each in beside if each["strength"] is not None]
+
+
+@pytest.mark.parametrize(("n_respects", "known"), [(16, True), (17, False)])
+def test_a_query_in_many_respects_measures_no_scale(
+    plain_engine: SearchEngine, n_respects: int, known: bool
+) -> None:
+    """Seeds may differ in up to sixteen sets of facets; with more, nothing is measured."""
+    usual = [Facet.BACKGROUND, Facet.OBJECTIVE, Facet.METHOD, Facet.RESULT, Facet.OTHER]
+    sets = [facets for size in (1, 2, 3) for facets in combinations(usual, size)][:n_respects]
+    parts = [Part(np.ones((1, 2), np.float32), (0,), seed=number) for number in range(n_respects)]
+    query = SearchQuery(tuple(Seed(ID, aspect=Aspect(facets=facets)) for facets in sets))
+    spec = plain_engine.snapshot.manifest.encoder
+    assert known == bool(respects_of(query, parts, spec, tau=0.15, words=0.0))
 
 
 @pytest.mark.parametrize(("n_papers", "known"), [(10, False), (16, True)])
