@@ -28,6 +28,7 @@ from akin.cli.options import (
     chosen_precision,
 )
 from akin.cli.progress import show_progress
+from akin.compiling import compile_in_background
 from indexer.catalog.quarantine import QuarantinedPaper
 from indexer.collection.build import BuildReport, build
 from indexer.collection.growth import PUBLISH_EVERY, Bounds
@@ -149,8 +150,6 @@ def index(
         raise InputError("--per-gpu starts processes with Ray; give --ray as well, such as --ray local.")
     for corpus in corpora:
         expect_corpus(corpus, corpus_format)
-    from akin.compiling import compile_in_background  # loads numba
-
     compile_in_background()
     annotator = load_models(arguments)
     encode = _on_cluster(ray, arguments, device, per_gpu) if ray else encoding(annotator, arguments)

@@ -75,8 +75,12 @@ def page(results: Mapping[str, Any]) -> str:
         for measure in dict.fromkeys(figure.measure for figure in own):
             parts.append(f"## {title.format(**results['sets'][name])}: {measure}")
             parts.append(_table([figure for figure in own if figure.measure == measure]))
+    trained = [row for row in results["rows"] if "objective" in row]
     parts.append("## Time and memory")
-    parts += [_costs(results, gpu) for gpu in dict.fromkeys([results["gpu"], None])]
+    parts += [
+        _costs([row for row in trained if row["gpu"] == gpu], gpu)
+        for gpu in dict.fromkeys(row["gpu"] for row in trained)
+    ]
     return "\n\n".join(parts) + "\n"
 
 
@@ -96,10 +100,9 @@ def _cell(figure: Figure) -> str:
     return f"**{text}**" if figure.resolvable else text
 
 
-def _costs(results: Mapping[str, Any], gpu: str | None) -> str:
-    """Return papers a second, peak memory and both ends of the loss, for the rows trained there."""
-    trained = [row for row in results["rows"] if "objective" in row and row["gpu"] == gpu]
-    least = min((row["peak_before_mib"] for row in trained), default=0.0)
+def _costs(trained: list[dict[str, Any]], gpu: str | None) -> str:
+    """Return papers a second, peak memory and both ends of the loss, of rows trained on one device."""
+    least = min(row["peak_before_mib"] for row in trained)
     losses_note = "the loss, mean of the first and of the last tenth of the steps."
     text = (
         "Training on one thread: papers a second of processor time, forwards and backwards; the most memory "

@@ -22,6 +22,7 @@ class TransportTriplet:
     margin: float = 1.0
     tau: float = 0.5
     reads_sentences: ClassVar[bool] = True
+    distance: ClassVar[str] = "ot"
 
     def __post_init__(self) -> None:
         require_positive(margin=self.margin, or_zero=True)
@@ -34,5 +35,5 @@ class TransportTriplet:
 
     def __call__(self, batch: EncodedBatch) -> Float[torch.Tensor, ""]:
         """Return the loss; 0 for a batch without a negative."""
-        distance = partial(paired_distances, "ot", tau=self.tau, dual=True)
+        distance = partial(paired_distances, self.distance, tau=self.tau, dual=True)
         return margin_loss(batch, distance, margin=self.margin, mean=False)
