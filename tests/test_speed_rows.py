@@ -5,8 +5,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from benchmarks.suite import collections, rows, solvers, stages
+from benchmarks.suite import backends, collections, rows, solvers, stages, storage
 from benchmarks.suite.rows import OURS, STAGES, Row
+from indexer.index.vector_index import build_index
 from models.encoder import load_encoder
 from models.types import Paper
 from service.collection.generations import open_engine
@@ -53,6 +54,34 @@ def test_a_page_is_measured_beside_its_search(tmp_path: Path) -> None:
     assert {STAGES} == {row.goal for row in found}
     assert all(row.ratio and row.theirs for row in found)
     assert "render" == stages.page.render.__name__
+
+
+def test_candidates_are_split_into_faiss_and_scoring(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The parts are those of the search that is timed; small collections, without lists, have none."""
+    vectors = backends.synthetic(3_000, 32)
+    index, queries = build_index(vectors, "ivfpq", device="cpu"), vectors[:16].astype(np.float32)
+    assert not list(backends._stages(index, vectors, queries, "candidates"))
+    monkeypatch.setattr(backends, "scan_is_cheaper", lambda n_rows, cost_rows: False)
+    searched: list[int] = []
+    monkeypatch.setattr(
+        backends,
+        "rescored",
+        lambda rows, queries, *, proposed, k: searched.append(np.count_nonzero(proposed >= 0)),
+    )
+    found = list(backends._stages(index, vectors, queries, "candidates"))
+    assert ["choosing lists", "choosing lists and scanning their codes, FAISS", "re-scoring"] == [
+        row.what.removeprefix("candidates: ") for row in found
+    ]
+    assert {STAGES} == {row.goal for row in found}
+    assert [8 * index.usual_effort(backends.K, 3_000).n_proposed] * 2 == searched  # type: ignore[attr-defined]
+
+
+def test_cold_reads_are_split_into_disk_and_memory() -> None:
+    """The disk is what a bare read takes; the rest is what a second read takes."""
+    spent = {OURS: [0.03, 0.03], storage._TOUCH: [1.5, 1.5], storage._BARE: [0.02, 0.02]}
+    found = list(storage._rows(spent, dict.fromkeys(spent, 7.0), [0.01, 0.01]))
+    assert [pytest.approx(2 / 3), pytest.approx(1 / 3)] == [r.ratio for r in found if r.goal == STAGES]
+    assert [25.0] == [row.most for row in found if row.most]
 
 
 def test_stored_rows_hold_the_candidates() -> None:

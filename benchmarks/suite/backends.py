@@ -18,8 +18,10 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks.suite.rows import OURS, Row, beside, seconds_of
+from benchmarks.suite.rows import OURS, STAGES, WHOLE, Row, beside, seconds_of
 from indexer.collection.maintenance.tuning import tried_efforts
+from indexer.index.backends.faiss_codes import FaissCodesIndex, scan_is_cheaper
+from indexer.index.backends.nearest import rescored
 from indexer.index.vector_index import BACKENDS, VectorIndex, build_index
 
 SENTENCES, CALLS, K = 8, 100, 100
@@ -120,6 +122,7 @@ def _of_size(n_rows: int) -> Iterator[Row]:
         if n_rows >= _GOAL_ROWS:
             yield Row("P4", what, "ms", float(np.median(ours.latencies_ms)), most=6.5)
     ours = usual[-1]
+    yield from _stages(ours.index, rows, queries[SENTENCES * TRIED_CALLS :], what)
     for n_sentences, threads, most in ((1, 1, 1.3), (SENTENCES, 2, 3.5)):
         faiss.omp_set_num_threads(threads)
         what = f"candidates of {n_sentences} sentence{'s' * (n_sentences > 1)} among {n_rows:,} rows, tuned"
@@ -133,6 +136,30 @@ def _of_size(n_rows: int) -> Iterator[Row]:
     faiss.omp_set_num_threads(1)
     what = f"index of {n_rows:,} rows in memory"
     yield Row("P8", what, "bytes a sentence", ours.file_bytes, most=384 + 64)
+
+
+def _stages(index: VectorIndex, rows: np.ndarray, queries: np.ndarray, what: str) -> Iterator[Row]:
+    """Yield the parts of finding candidates as shares of the whole; none where every row is compared."""
+    assert isinstance(index, FaissCodesIndex)
+    effort = index.usual_effort(K, len(rows)).times(index.effort, k=K)
+    if scan_is_cheaper(len(rows), effort.cost_rows):
+        return
+    lists, codes, scores = "choosing lists", "choosing lists and scanning their codes, FAISS", "re-scoring"
+    spent: dict[str, list[float]] = {name: [] for name in (WHOLE, lists, codes, scores)}
+    for first in range(0, len(queries), SENTENCES):
+        own = queries[first : first + SENTENCES]
+        propose = partial(index._proposed, own, effort.breadth, effort.n_proposed, None)  # noqa: SLF001
+        actions = {
+            WHOLE: partial(index.search, own, K),
+            lists: partial(index._index.quantizer.search, own, effort.breadth),  # noqa: SLF001
+            codes: propose,
+            scores: partial(rescored, rows, own, proposed=propose()[1], k=K),
+        }
+        for name, action in actions.items():
+            spent[name].append(seconds_of(action))
+    for part in (lists, codes, scores):
+        shares = {OURS: spent[part], WHOLE: spent[WHOLE]}
+        yield beside(shares, WHOLE, goal=STAGES, what=f"{what}: {part}", inverted=True)
 
 
 def table(entries: list[Entry], title: str) -> Table:

@@ -74,7 +74,8 @@ _REASONS: Final = {
     "stages below shows the share of the distances. The goal is in milliseconds, so it depends on the "
     "processor: on one that encodes a paper in 52 ms, given vectors took 3.3 ms (2026-11-27).",
     "P4": "The list of candidates holds 100 rows for each sentence, re-scored with stored vectors. With less "
-    "effort a search is faster and finds fewer: `akin tune` measures both.",
+    "effort a search is faster and finds fewer: `akin tune` measures both. The table of stages below shows "
+    "what FAISS takes and what re-scoring takes.",
     "P5": "The bounds count candidates and transport alone, in a collection of 250,000 papers. A search also "
     "finds papers by words, and explains each result; the table of stages below shows what each part takes.",
     "P6": "Besides encoding, a search finds the facets of the text and then does what a search by id does; "
@@ -84,7 +85,8 @@ _REASONS: Final = {
     "formats](../decisions/models/number-formats.md) has its figure); it is not used for it, so that the "
     "vectors of a collection do not depend on which packages are installed.",
     "P8": "The rows of a paper are in one place, but those of different papers are not, so each paper is a "
-    "separate read of the disk. The row of bare reads shows what the disk takes for them.",
+    "separate read of the disk. The row of bare reads shows what the disk takes for them, the table of "
+    "stages below its share.",
 }
 
 
@@ -175,7 +177,7 @@ def _stages(rows: Sequence[Row]) -> list[str]:
     lead = (
         "Medians. The parts of a search are measured during the search, except where it says after it, and "
         "what a page adds as a share of its search. The parts of re-ranking and of indexing are measured "
-        "separately, in turns."
+        "separately, in turns; so are those of finding candidates and of reading from disk."
     )
     return ["## Where the time goes", lead, "\n".join(lines)]
 
