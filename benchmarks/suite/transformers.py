@@ -1,4 +1,4 @@
-"""The encoder compared with ONNX Runtime and padded torch batches, and its number formats."""
+"""The encoder compared with ONNX Runtime, sentence-transformers and padded batches; its number formats."""
 
 import tempfile
 from collections.abc import Callable, Iterator
@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from benchmarks.suite.encoders import one_minus_cosine, pool_naively, read_papers
+from benchmarks.suite.encoders import NAIVE_BATCH, one_minus_cosine, pool_naively, read_papers
 from benchmarks.suite.rows import OURS, Row, beside, in_turns, installed
 from models.checkpoints.checkpoints import locate_checkpoint
 from models.encoders.contextual import MAX_TOKENS
@@ -42,6 +42,10 @@ def rows(corpus: Path, n_papers: int, *, threads: int) -> Iterator[Row]:
             run = _by_onnx(own, Path(folder), threads)
             actions["ONNX Runtime, our batches"] = partial(_in_batches, run, sequences)
             notes["ONNX Runtime, our batches"] = _difference(own, sequences, _in_batches(run, sequences))
+        if installed("sentence-transformers"):
+            name = f"sentence-transformers, the same tokens, batches of {NAIVE_BATCH}"
+            actions[name] = by_theirs = _by_sentence_transformers(sequences)
+            notes[name] = _difference(own, sequences, by_theirs())
         for each in others:
             means = np.array([states[0, 0] for states in each.pool(sequences, windows)])
             notes[f"the same in {each.precision}"] = _difference(own, sequences, means)
@@ -103,6 +107,21 @@ def _by_onnx(
     options.intra_op_num_threads = threads
     session = onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
     return lambda ids, mask: np.asarray(session.run(None, {"ids": ids, "mask": mask})[0])
+
+
+def _by_sentence_transformers(sequences: list[tuple[int, ...]]) -> Callable[[], np.ndarray]:
+    """Return its ``encode`` with its own batches, sorted by length, for token ids that are prepared."""
+    from sentence_transformers import SentenceTransformer  # noqa: PLC0415 - a peer
+
+    def padded(ids: list[np.ndarray], **_: object) -> dict[str, torch.Tensor]:
+        rows = torch.nn.utils.rnn.pad_sequence([torch.from_numpy(each) for each in ids], batch_first=True)
+        lengths = torch.tensor([len(each) for each in ids])
+        return {"input_ids": rows, "attention_mask": (torch.arange(rows.shape[1]) < lengths[:, None]).long()}
+
+    model = SentenceTransformer(str(locate_checkpoint("minilm").folder), device="cpu")
+    model.preprocess = padded
+    prepared = [np.array(ids) for ids in sequences]
+    return partial(model.encode, prepared, batch_size=NAIVE_BATCH, show_progress_bar=False)
 
 
 def _in_batches(
