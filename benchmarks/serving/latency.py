@@ -5,7 +5,8 @@ for randomly drawn papers: p50, p95, p99. Also measures on how many of the first
 search agree, and how many of the 200 nearest sentences the index finds. With ``--add 1000 --delete 100`` this
 many papers are added and deleted, in a copy of the folder, and everything is measured again.
 
-Prints a table in Markdown, that of docs/measured/measurements.md, and writes the figures to ``--json``.
+Prints a table in Markdown, that of docs/measured/measurements.md, and where the time of a search goes; writes
+the figures to ``--json``.
 """
 
 import argparse
@@ -22,6 +23,8 @@ from rich.progress import track
 
 from benchmarks.indexing.sizes_in_process import Stopwatch, add_singly
 from benchmarks.relevance.collection import TOP, agreement, exact_engine, pasted, sampled
+from benchmarks.suite import stages
+from benchmarks.suite.report import stages_section
 from indexer.catalog.catalog import Catalog
 from indexer.collection.delete import delete_papers
 from indexer.files.data_folder import KEEP, DataFolder
@@ -146,6 +149,9 @@ def main() -> None:
     if given.json is not None:
         given.json.write_text(json.dumps(figures, indent=1) + "\n", encoding="utf-8")
     print(table(figures))
+    engine = open_engine(Settings(data=given.data))
+    parts = stages.rows(engine, sampled(engine, given.queries, given.seed))
+    print("\n\n".join(stages_section(list(parts))))
 
 
 if __name__ == "__main__":

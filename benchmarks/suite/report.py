@@ -147,7 +147,7 @@ def page(figures: dict[str, Any]) -> str:
         f"**{counted(rows)}**",
         "![How many times as long others take](performance.svg)",
     ]
-    stages = _stages([row for row in rows if row.goal == STAGES])
+    stages = stages_section([row for row in rows if row.goal == STAGES])
     for what, grouped in groupby((row for row in rows if row.goal != STAGES), key=lambda row: row.goal):
         own = list(grouped)
         parts.append(f"## {_TITLES.get(what, what)}")
@@ -165,7 +165,7 @@ def page(figures: dict[str, Any]) -> str:
     return "\n\n".join(parts + stages) + "\n"
 
 
-def _stages(rows: Sequence[Row]) -> list[str]:
+def stages_section(rows: Sequence[Row]) -> list[str]:
     """Return the section on where the time of a whole goes, if it was measured."""
     if not rows:
         return []

@@ -39,9 +39,9 @@ _HEADING = re.compile(
 # After its name a tag has attributes alone, so that the formula "1<p \le 2 and q>2" stays too.
 _ATTRIBUTES = r"""(?:\s++[a-z][\w:.-]*+\s*+=\s*+(?:"[^"<>]*+"|'[^'<>]*+'|[^\s"'<>=]++))*+\s*+/?>"""
 _INLINE_TAG = re.compile(
-    r"</?(?:mml:[a-z-]+|(?:jats:)?(?:i|b|u|em|strong|italic|bold|underline|sub|sup|sc|scp|tt|code|span|a|uri|"
-    r"ext-link|xref|monospace|named-content|styled-content|inline-formula|tex-math|alternatives))"
-    + _ATTRIBUTES,
+    r"</?(?:mml:[a-z-]+|(?:jats:)?(?:i|b|u|em|strong|italic|bold|underline|overline|strike|roman|sans-serif|"
+    r"fixed-case|sub|sup|sc|scp|tt|code|span|a|uri|ext-link|xref|monospace|named-content|styled-content|"
+    r"inline-formula|tex-math|alternatives))" + _ATTRIBUTES,
     re.I,
 )
 _BLOCK_TAG = re.compile(  # those of JATS that are not inline, too

@@ -37,6 +37,8 @@ def test_entities_become_characters_once(text: str, expected: str) -> None:
         ("<a href=\"https://x.y/z/\" title='t'>l</a >, <span class=c>s</span>", "l, s"),
         ('<jats:p>p<br />q<ext-link\nxlink:href="u" >r</ext-link></jats:p>', " p qr "),
         ("a<jats:break/>b<jats:disp-quote>c<jats:bold>d</jats:bold></jats:disp-quote>e", "a b cd e"),
+        ("<jats:strike>un</jats:strike>fit <jats:sans-serif>P</jats:sans-serif>CR", "unfit PCR"),
+        ("<jats:overline>x</jats:overline>s, <fixed-case>B</fixed-case>ERT", "xs, BERT"),
         ('<scp>R</scp> in <jats:uri a="b">m<mml:mo>/</mml:mo>s</jats:uri>', "R in m/s"),
     ],
 )
