@@ -1,11 +1,12 @@
 """The phrase list and the sentences it labels."""
 
+from collections import Counter
 from pathlib import Path
 
 import pytest
 
 from models.errors import InputError
-from models.training.rhetoric.phrases import PhraseList, mine, phrase_ngrams, read_phrases
+from models.training.rhetoric.phrases import PHRASES, PhraseList, mine, phrase_ngrams, read_phrases
 from models.types import Paper, Sentence
 
 LIST = """
@@ -105,6 +106,16 @@ def test_classes_are_balanced_by_a_draw_from_the_whole_corpus(tmp_path: Path) ->
     # 200 uniform draws of 0..399: the mean is 199.5, its standard error 8.2.
     assert 170 < sum(drawn) / len(drawn) < 229
     assert mined == mine(papers, phrase_list(tmp_path), per_function=10, seed=19)
+
+
+def test_both_lists_are_one_of_more_than_forty_functions(tmp_path: Path) -> None:
+    """They share no n-gram, so none is dropped; each new function is named by at least twenty n-grams."""
+    more = PHRASES.with_name("more_functions.toml").read_text(encoding="utf-8")
+    phrases = phrase_list(tmp_path, PHRASES.read_text(encoding="utf-8") + more)
+    assert 53 == len(phrases.functions)
+    assert {} == phrases.ambiguous
+    counts = Counter(phrases.ngrams.values())
+    assert [] == [name for name in phrases.functions if counts[name] < 20]
 
 
 def test_the_shipped_list_is_usable() -> None:
