@@ -85,8 +85,7 @@ _REASONS: Final = {
     "formats](../decisions/models/number-formats.md) has its figure); it is not used for it, so that the "
     "vectors of a collection do not depend on which packages are installed.",
     "P8": "The rows of a paper are in one place, but those of different papers are not, so each paper is a "
-    "separate read of the disk. The row of bare reads shows what the disk takes for them, the table of "
-    "stages below its share.",
+    "separate read of the disk. The row of bare reads shows what the disk takes for them.",
 }
 
 
@@ -176,8 +175,8 @@ def stages_section(rows: Sequence[Row]) -> list[str]:
     ]
     lead = (
         "Medians. The parts of a search are measured during the search, except where it says after it, and "
-        "what a page adds as a share of its search. The parts of re-ranking and of indexing are measured "
-        "separately, in turns; so are those of finding candidates and of reading from disk."
+        "what a page adds as a share of its search. Other parts are measured separately, in turns with their "
+        "whole."
     )
     return ["## Where the time goes", lead, "\n".join(lines)]
 
