@@ -18,7 +18,7 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks.suite.rows import OURS, STAGES, WHOLE, Row, beside, seconds_of
+from benchmarks.suite.rows import OURS, WHOLE, Row, beside, in_turns, seconds_of, share
 from indexer.collection.maintenance.tuning import tried_efforts
 from indexer.index.backends.faiss_codes import FaissCodesIndex, scan_is_cheaper
 from indexer.index.backends.nearest import rescored
@@ -155,11 +155,10 @@ def _stages(index: VectorIndex, rows: np.ndarray, queries: np.ndarray, what: str
             codes: propose,
             scores: partial(rescored, rows, own, proposed=propose()[1], k=K),
         }
-        for name, action in actions.items():
-            spent[name].append(seconds_of(action))
+        for name, seconds in in_turns(actions, rounds=1, warm=False).items():
+            spent[name] += seconds
     for part in (lists, codes, scores):
-        shares = {OURS: spent[part], WHOLE: spent[WHOLE]}
-        yield beside(shares, WHOLE, goal=STAGES, what=f"{what}: {part}", inverted=True)
+        yield share(f"{what}: {part}", spent[part], spent[WHOLE])
 
 
 def table(entries: list[Entry], title: str) -> Table:

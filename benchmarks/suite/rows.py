@@ -124,6 +124,14 @@ def beside(
     )
 
 
+def share(
+    what: str, part: Sequence[float], whole: Sequence[float], *, scale: float = 1000.0, unit: str = "ms"
+) -> Row:
+    """Return a row of where the time goes: the seconds of a ``part`` as a share of those of its ``whole``."""
+    spent = {OURS: part, WHOLE: whole}
+    return beside(spent, WHOLE, goal=STAGES, what=what, scale=scale, unit=unit, inverted=True)
+
+
 def installed(package: str) -> str:
     """Return the version of a package; empty if it is not installed."""
     try:

@@ -16,7 +16,7 @@ import numpy as np
 import ot
 import torch
 
-from benchmarks.suite.rows import OURS, STAGES, WHOLE, Row, beside, in_turns, installed
+from benchmarks.suite.rows import OURS, WHOLE, Row, beside, in_turns, installed, share
 from indexer.index.backends.nearest import as_bits
 from models.transport import REFERENCE, SERVING, Scorer, best_by_cost, best_papers, score_papers
 from models.transport.kernels import plans_of
@@ -320,8 +320,7 @@ def _stages(papers: Papers, what: str) -> Iterator[Row]:
     }
     spent = in_turns({WHOLE: partial(ours, papers), **parts}, rounds=15, clock=time.process_time)
     for part in parts:
-        shares = {OURS: spent[part], WHOLE: spent[WHOLE]}
-        yield beside(shares, WHOLE, goal=STAGES, what=f"{what}: {part}", inverted=True)
+        yield share(f"{what}: {part}", spent[part], spent[WHOLE])
 
 
 def _from_stored(papers: Papers, goal: str, what: str) -> Iterator[Row]:
@@ -334,7 +333,7 @@ def _from_stored(papers: Papers, goal: str, what: str) -> Iterator[Row]:
     spent = in_turns(actions, rounds=15, clock=time.process_time)
     first = f"{what}, the first {BEST}, from stored float16 rows"
     yield Row(goal, first, "ms", 1000 * float(np.median(spent[WHOLE])), most=4.0 if goal == "P2" else None)
-    yield beside(spent, WHOLE, goal=STAGES, what=f"{first}: distances, rows read in place", inverted=True)
+    yield share(f"{first}: distances, rows read in place", spent[OURS], spent[WHOLE])
 
 
 def _of_the_best(

@@ -14,7 +14,7 @@ from unittest.mock import patch
 
 import numpy as np
 
-from benchmarks.suite.rows import OURS, STAGES, WHOLE, Row, beside, in_turns
+from benchmarks.suite.rows import Row, in_turns, share
 from models.encoder import Encoder
 from models.text.sentences import split_sentences
 from models.types import Paper
@@ -51,13 +51,7 @@ def rows(engine: SearchEngine, papers: Sequence[Paper]) -> Iterator[Row]:
         whole, parts = _timed(engine, [SearchQuery((seed,), limit=_LIMIT) for seed in seeds], encoded)
         for name, spent in parts.items():
             if any(spent):
-                yield beside(
-                    {OURS: spent, WHOLE: whole},
-                    WHOLE,
-                    goal=STAGES,
-                    what=f"search {kind}: {name}",
-                    inverted=True,
-                )
+                yield share(f"search {kind}: {name}", spent, whole)
 
 
 def _timed(
@@ -101,15 +95,8 @@ def before_encoding(encoder: Encoder, papers: Sequence[Paper], whole: Sequence[f
         "tokenising": partial(wordpieces.tokenise, papers),
     }
     for part, spent in in_turns(parts, rounds=len(whole)).items():
-        yield beside(
-            {OURS: spent, WHOLE: whole},
-            WHOLE,
-            goal=STAGES,
-            what=f"index {len(papers):,} papers: {part}",
-            scale=1000 / len(papers),
-            unit="ms a paper",
-            inverted=True,
-        )
+        what = f"index {len(papers):,} papers: {part}"
+        yield share(what, spent, whole, scale=1000 / len(papers), unit="ms a paper")
 
 
 def of_pages(engine: SearchEngine, data: Path, ids: Sequence[str]) -> Iterator[Row]:
@@ -132,13 +119,7 @@ def of_pages(engine: SearchEngine, data: Path, ids: Sequence[str]) -> Iterator[R
         SearchIn.model_validate_json(body).to_query()
         validated.append(time.perf_counter() - start)
     for part, seconds in spent.items():
-        yield beside(
-            {OURS: seconds, WHOLE: whole},
-            WHOLE,
-            goal=STAGES,
-            what=f"a page of {_LIMIT} results: beside the search: {part}",
-            inverted=True,
-        )
+        yield share(f"a page of {_LIMIT} results: beside the search: {part}", seconds, whole)
 
 
 @contextmanager

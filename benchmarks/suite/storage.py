@@ -12,13 +12,12 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
-from functools import partial
 from pathlib import Path
 from typing import Final
 
 import numpy as np
 
-from benchmarks.suite.rows import OURS, STAGES, WHOLE, Row, beside, seconds_of
+from benchmarks.suite.rows import OURS, Row, beside, seconds_of, share
 from indexer.index.backends.nearest import widened
 from models.encoder import load_encoder
 from models.types import rows_of
@@ -112,8 +111,7 @@ def cold_reads() -> Iterator[Row]:
                 seconds, n_bytes = _cold(file, papers, action)
                 spent[name].append(seconds)
                 read[name].append(n_bytes)
-                if name == OURS:
-                    again.append(seconds_of(partial(action, file, papers)))
+            again.append(seconds_of(lambda papers=papers: _gathered(file, papers)))
     yield from _rows(spent, {name: statistics.median(each) / 1e6 for name, each in read.items()}, again)
 
 
@@ -132,9 +130,7 @@ def _rows(spent: dict[str, list[float]], read_mb: dict[str, float], again: list[
         ("the disk, read without a memory map", spent[_BARE]),
         ("all again, then in memory: mapping pages, widening to float32", again),
     ):
-        yield beside(
-            {OURS: seconds, WHOLE: spent[OURS]}, WHOLE, goal=STAGES, what=f"{what}: {part}", inverted=True
-        )
+        yield share(f"{what}: {part}", seconds, spent[OURS])
 
 
 def _make(file: Path) -> None:

@@ -109,7 +109,7 @@ def test_classes_are_balanced_by_a_draw_from_the_whole_corpus(tmp_path: Path) ->
 
 
 def test_both_lists_are_one_of_more_than_forty_functions(tmp_path: Path) -> None:
-    """They share no n-gram, so none is dropped; each new function is named by at least twenty n-grams."""
+    """They share no n-gram, so none is dropped; each function is named by at least twenty."""
     more = PHRASES.with_name("more_functions.toml").read_text(encoding="utf-8")
     phrases = phrase_list(tmp_path, PHRASES.read_text(encoding="utf-8") + more)
     assert 53 == len(phrases.functions)
