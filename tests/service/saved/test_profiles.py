@@ -13,7 +13,7 @@ from fastapi.testclient import TestClient
 from indexer.catalog.catalog import Catalog
 from indexer.snapshot.opening import open_snapshot
 from models.encoder import Encoder
-from models.errors import InputError, OverloadedError, ProfileNotFoundError, QueryError
+from models.errors import InputError, KeyRefusedError, OverloadedError, ProfileNotFoundError, QueryError
 from models.types import Paper
 from service.access.api_keys import Keys, Scope
 from service.access.queue import Admission
@@ -51,6 +51,18 @@ def test_a_profile_is_kept_replaced_and_forgotten(profiles: Profiles) -> None:
     with pytest.raises(ProfileNotFoundError, match="1 of the named profiles are unknown"):
         profiles.named(["ada"], owner="me", most_papers=9)
     assert [Profile("ada", ("p5",))] == profiles.named(["ada"], owner="you", most_papers=9)
+
+
+def test_nothing_is_saved_for_a_revoked_key(catalog_place: str | Path) -> None:
+    """A profile saved with a key that was just revoked is refused; nobody could delete it any more."""
+    with Keys.open(catalog_place) as keys, Profiles.open(catalog_place) as profiles:
+        lost, valid = (keys.create(name, scope=Scope.INGEST, expires_days=1).key.id for name in ("a", "b"))
+        profiles.put(ADA, owner=lost)
+        keys.revoke(lost)
+        with pytest.raises(KeyRefusedError, match="was revoked, so nothing is saved"):
+            profiles.put(ADA, owner=lost)
+        assert not profiles.summaries(owner=lost, after="", limit=9)
+        assert profiles.put(ADA, owner=valid)
 
 
 def test_names_are_listed_in_pages(profiles: Profiles) -> None:
