@@ -1,6 +1,6 @@
 """The interface of test collections: papers, queries with the pools they rank, and graded judgements."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import MappingProxyType
@@ -93,8 +93,8 @@ class Collection:
     """Papers, queries and judgements: ``qrels[query id][paper id]`` is a grade, 0 or more.
 
     A grade of at least ``relevant_from`` counts as relevant in binary measures. ``measures`` names the
-    measures that the collection reports (evaluation.measures), the main one first. ``numbered``: paper ids
-    are numbers that mean nothing outside the collection.
+    measures that the collection reports (evaluation.measures), the main one first. ``id_prefixes``: what
+    stands before these paper ids in corpora, such as ``pmid:``; empty if corpora may have them as they are.
     """
 
     name: str
@@ -104,7 +104,7 @@ class Collection:
     relevant_from: int
     measures: tuple[str, ...]
     notes: tuple[str, ...] = field(default=())
-    numbered: bool = False
+    id_prefixes: tuple[str, ...] = ("",)
 
 
 @runtime_checkable
@@ -127,12 +127,14 @@ class UsesMorePapers(Protocol):
     """A test collection that measures more papers than those that ``load`` returns."""
 
     def used_papers(self, path: Path) -> Iterator[Paper]:
-        """Yield the papers of all tasks; raises what ``load`` raises."""
+        """Yield the papers of all tasks, by the ids of corpora; raises what ``load`` raises."""
         ...
 
 
 def papers_used(name: str, path: Path) -> Iterator[Paper]:
     """Yield every paper and every query that ``akin evaluate`` measures on the collection ``name``.
+
+    Papers have the ids of corpora, and are yielded once for each.
 
     Raises UnknownNameError, and what the collection's ``load`` raises.
     """
@@ -141,6 +143,10 @@ def papers_used(name: str, path: Path) -> Iterator[Paper]:
         yield from reader.used_papers(path)
         return
     collection = reader.load(path)
-    for paper in collection.papers.values():
-        yield replace(paper, id=f"{name}:{paper.id}") if collection.numbered else paper
+    yield from as_in_corpora(collection.papers.values(), collection.id_prefixes)
     yield from (query.paper for query in collection.queries)
+
+
+def as_in_corpora(papers: Iterable[Paper], id_prefixes: Sequence[str]) -> Iterator[Paper]:
+    """Yield each paper with each prefix before its id."""
+    return (replace(paper, id=f"{prefix}{paper.id}") for paper in papers for prefix in id_prefixes)

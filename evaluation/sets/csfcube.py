@@ -77,6 +77,7 @@ NAME-ranking-background.json, ...      optional: published rankings, {query: [[p
             relevant_from=RELEVANT_FROM,
             measures=MEASURES,
             notes=tuple(_notes(queries, folds)),
+            id_prefixes=("", "s2:"),
         )
 
     def rankings(self, path: Path) -> Iterator[Run]:

@@ -78,7 +78,7 @@ def _collection(
         relevant_from=RELEVANT_FROM,
         measures=("nDCG@10", "MAP", "Rprec", "R@5", "R@20"),
         notes=notes_on(blank, without_candidates=len(questions) - len(queries)),
-        numbered=True,
+        id_prefixes=("doris-mae:",),  # numbers of a list, which may be the ids of other papers
     )
 
 

@@ -1,5 +1,6 @@
 """Pairs of texts that belong together, such as held-out co-citations; training reads the same layout."""
 
+from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TypeGuard
@@ -8,7 +9,7 @@ from evaluation.collection import Collection, EvalQuery
 from evaluation.sets.files import json_lines, locate
 from models.errors import BrokenRowError
 from models.text.sentences import sentences_from_list
-from models.training.examples import Example, TrainingSet
+from models.training.examples import Example, TrainingSet, paper_of, related
 from models.types import Paper
 
 TEXTS, EXAMPLES = "texts.jsonl", "examples.jsonl"
@@ -34,16 +35,19 @@ class PairsSet:
         made = read_set(path)
         positives = {example.positive: made.texts[example.positive] for example in made.examples}
         pool = tuple(positives)  # one for all queries: a list for each would take quadratic memory
+        of_paper: defaultdict[str, set[str]] = defaultdict(set)
+        for name in positives:
+            of_paper[paper_of(name)].add(name)
         queries, qrels = [], {}
         for number, example in enumerate(made.examples, start=1):
             paper = made.texts[example.query]
-            akin = made.akin[example.query] & positives.keys()
+            akin = related(example.query, [made]) & of_paper.keys()
             query = EvalQuery(
                 id=f"pair:{number}",
                 paper=paper,
                 pool=pool,
                 cluster=example.query,
-                excluded=frozenset(akin - {example.positive}),
+                excluded=frozenset().union(*(of_paper[own] for own in akin)) - {example.positive},
                 is_text=paper.title == "" and example.query not in positives,
             )
             queries.append(query)

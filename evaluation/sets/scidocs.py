@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 from jaxtyping import Float32
 
-from evaluation.collection import Collection, EvalQuery
+from evaluation.collection import Collection, EvalQuery, as_in_corpora
 from evaluation.sets.files import JsonObject, csv_rows, json_document, locate, read_qrels
 from evaluation.sets.papers import PaperText, notes_on, text_of, to_papers
 from evaluation.statistics.summary import ALL, Row
@@ -82,7 +82,7 @@ class ScidocsSet:
         """Yield the papers of all tasks, those of ``evaluate`` too; raises what ``load`` raises."""
         for file in [locate(self, path, name) for name in _METADATA]:
             metadata = json_document(file)
-            yield from to_papers(_texts(metadata, metadata))[0].values()
+            yield from as_in_corpora(to_papers(_texts(metadata, metadata))[0].values(), ("", "s2:"))
 
     def evaluate(self, path: Path, encode: EncodePapers, *, system: str) -> list[Row]:
         """Measure classification (``mag``, ``mesh``) and recommendation (``recomm``), one vector per paper.

@@ -7,7 +7,7 @@ import numpy as np
 import torch
 from jaxtyping import Bool
 
-from models.training.examples import Example, TrainingSet
+from models.training.examples import Example, TrainingSet, paper_of, related
 from models.training.objectives.batch import EncodedBatch, Vectors
 
 
@@ -47,32 +47,21 @@ def assembled(vectors: Vectors, examples: Sequence[Example], sets: Sequence[Trai
 
 def _same(examples: Sequence[Example], sets: Sequence[TrainingSet]) -> list[list[bool]]:
     """Return whether positive j must not count as a negative of query i, nor query i as one of positive j."""
-    akin = [(_related_texts(own.query, sets), _related_texts(own.positive, sets)) for own in examples]
+    papers = [(paper_of(each.query), paper_of(each.positive)) for each in examples]
+    akin = [(related(query, sets), related(positive, sets)) for query, positive in papers]
     return [
-        [
-            own is other
-            or own.positive == other.positive
-            or other.query == own.query
-            or other.positive in to_query
-            or other.query in to_positive
-            for other in examples
-        ]
-        for own, (to_query, to_positive) in zip(examples, akin, strict=True)
+        [positive in to_query or query in to_positive for query, positive in papers]
+        for to_query, to_positive in akin
     ]
 
 
 def _known(examples: Sequence[Example], sets: Sequence[TrainingSet]) -> Bool[np.ndarray, "n n_negative"]:
-    """Return whether negative j is query i, or belongs to it in an example of one of ``sets``."""
+    """Return whether negative j is of the paper of query i, or of one that belongs to it."""
     places: defaultdict[str, list[int]] = defaultdict(list)
     for place, name in enumerate(name for example in examples for name in example.negatives):
-        places[name].append(place)
+        places[paper_of(name)].append(place)
     known = np.zeros((len(examples), sum(map(len, places.values()))), dtype=np.bool_)
     for row, example in enumerate(examples):
-        for name in _related_texts(example.query, sets) & places.keys():
-            known[row, places[name]] = True
+        for paper in related(example.query, sets) & places.keys():
+            known[row, places[paper]] = True
     return known
-
-
-def _related_texts(text: str, sets: Sequence[TrainingSet]) -> set[str]:
-    """Return the text and the texts that belong to it in an example of any of ``sets``."""
-    return {text}.union(*(of.akin.get(text, ()) for of in sets))

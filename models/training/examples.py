@@ -1,12 +1,16 @@
 """Training examples: texts, and the pairs of texts that belong together."""
 
+import re
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
 from models.errors import InputError
 from models.types import Paper
+
+# The ids of texts that the recipes make of a paper (pairs/cropping.py), with the id of the paper.
+_MADE = re.compile(r"crop:(.+):[ab]|(?:cloze|rest):(.+)", re.DOTALL)
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,14 +61,23 @@ class TrainingSet:
 
     @cached_property
     def akin(self) -> Mapping[str, frozenset[str]]:
-        """For each text, the texts that belong to it in some example and so are never its negatives."""
+        """For each paper, those that belong to it in some example; their texts are never its negatives."""
         found: defaultdict[str, set[str]] = defaultdict(set)
         for example in self.examples:
-            for other in (example.positive, *example.belong):
-                found[example.query].add(other)
-                found[other].add(example.query)
-        return {text: frozenset(others) for text, others in found.items()}
+            query = paper_of(example.query)
+            for other in map(paper_of, (example.positive, *example.belong)):
+                found[query].add(other)
+                found[other].add(query)
+        return {paper: frozenset(others) for paper, others in found.items()}
 
-    def belong(self, text: str, other: str) -> bool:
-        """Return whether the two texts are the same or belong together in some example."""
-        return text == other or other in self.akin.get(text, ())
+
+def related(text: str, sets: Iterable[TrainingSet]) -> set[str]:
+    """Return the paper of a text, and the papers that belong to it in an example of any of ``sets``."""
+    paper = paper_of(text)
+    return {paper}.union(*(of.akin.get(paper, ()) for of in sets))
+
+
+def paper_of(text: str) -> str:
+    """Return the id of the paper that a crop, a cloze query or its rest was made of; else the id given."""
+    made = _MADE.fullmatch(text)
+    return text if made is None else made[1] or made[2]

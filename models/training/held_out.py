@@ -8,7 +8,7 @@ import torch
 from jaxtyping import Float64
 
 from models.errors import InputError
-from models.training.examples import TrainingSet
+from models.training.examples import TrainingSet, paper_of, related
 from models.training.objectives.distances import DOCUMENT, require_distance
 from models.training.trainable import Trainable
 from models.transport import SERVING, Scorer, score_papers
@@ -41,7 +41,8 @@ def held_out_ranks(
                 "more. Lower the learning rate and train again from an earlier checkpoint."
             )
         own = scores[positives.index(example.positive)]
-        rivals = scores[[not sets.belong(example.query, name) for name in positives]]
+        akin = related(example.query, [sets])
+        rivals = scores[[paper_of(name) not in akin for name in positives]]
         ranks.append(1 + float((rivals > own).sum()) + float((rivals == own).sum()) / 2)
     return np.array(ranks)
 

@@ -4,7 +4,7 @@ import itertools
 from collections.abc import Sequence
 
 from models.errors import InputError
-from models.training.examples import Example, TrainingSet
+from models.training.examples import Example, TrainingSet, paper_of, related
 from models.training.objectives.aspire_ts import TextualSupervision
 from models.training.objectives.aspire_ts_ot import SupervisedTransport
 from models.training.objectives.batch import RetrievalObjective
@@ -62,15 +62,10 @@ def _has_negative(sets: Sequence[TrainingSet], batch: int) -> bool:
     """Return whether an example has an explicit negative, or two examples of a batch give each other one."""
 
     def belong(text: str, other: str) -> bool:
-        return any(own.belong(text, other) for own in sets)
+        return paper_of(other) in related(text, sets)
 
     def are_rivals(a: Example, b: Example) -> bool:
-        return not (
-            a.query == b.query
-            or a.positive == b.positive
-            or belong(a.query, b.positive)
-            or belong(b.query, a.positive)
-        )
+        return not (belong(a.query, b.positive) or belong(b.query, a.positive))
 
     examples = [example for own in sets for example in own.examples]
     if any(not belong(each.query, name) for each in examples for name in each.negatives):

@@ -90,7 +90,7 @@ def _work_slice(
             most = min(most, STALLED)
         plan, error, is_done = _solve_pair(pair_cost, free, fixed, epsilon, tolerance, most, progress)
         left -= step_cost * (1 + counts[1] - before)
-        if is_done or counts[1] >= max_steps:
+        if is_done or counts[1] >= max_steps or math.isnan(error):
             _copy(outcome.mass[n_query * start : n_query * end], plan, free_query, False)
             outcome.converged[pair] = is_done and error < tolerance
             outcome.n_iterations[pair] += counts[1]

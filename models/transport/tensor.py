@@ -151,7 +151,9 @@ def _potentials(
 
 def _softmin(distances: Float64[Tensor, "b n"], tau: float) -> Float64[Tensor, "b n"]:
     """Return softmax(-distances / tau), exactly 0 for infinite distances and weights below the floor."""
-    weights = (-distances / tau).softmax(dim=1)
+    # The nearest first subtracted: divided by a small tau, every distance may be infinite.
+    nearest = distances.detach().amin(dim=1, keepdim=True)
+    weights = ((nearest - distances) / tau).softmax(dim=1)
     weights = torch.where(weights > WEIGHT_FLOOR * weights.amax(dim=1, keepdim=True), weights, 0.0)
     return weights / weights.sum(dim=1, keepdim=True)
 

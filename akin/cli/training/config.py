@@ -32,6 +32,8 @@ from models.training.rhetoric.phrases import MAX_WORDS, MIN_WORDS, PHRASES
 from models.types import Precision
 from service.validation import faults_of, sentence
 
+LARGEST_SEED = 2**32 - 1  # of every generator of random numbers that training uses
+
 
 class _Strict(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -77,7 +79,7 @@ class StepsConfig(_Strict):
     checkpoint_every: int = Field(default=50, ge=1)
     measure_every: int = Field(default=100, ge=1)
     patience: int | None = Field(default=None, ge=1)
-    seed: int = Field(default=0, ge=0)
+    seed: int = Field(default=0, ge=0, le=LARGEST_SEED)
 
 
 class FacetsConfig(_Strict):

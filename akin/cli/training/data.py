@@ -10,6 +10,7 @@ from akin.cli.collection.ids import names_in
 from akin.cli.collection.lookups import refused_rows
 from akin.cli.consoles import stderr, stdout
 from akin.cli.progress import show_progress
+from akin.cli.training.config import LARGEST_SEED
 from akin.cli.training.sets import (
     HELD_OUT,
     expect_place_for_set,
@@ -17,6 +18,7 @@ from akin.cli.training.sets import (
     read_edges,
     read_papers,
     read_queries,
+    with_equal_texts_merged,
     write_set,
 )
 from evaluation.collection import SETS, papers_used
@@ -88,7 +90,7 @@ _WHY_NONE: Final = {
     "cloze": "check that the papers have abstracts of three sentences or more, and that not all are left out",
     "queries": "check that the files hold queries, and that not all of them are left out",
 }
-Seed = Annotated[int, typer.Option(min=0, help="Random seed.")]
+Seed = Annotated[int, typer.Option(min=0, max=LARGEST_SEED, help="Random seed.")]
 
 
 @app.command()
@@ -221,7 +223,8 @@ def queries(
     guard = _guard(leave_out, leave_out_ids)
     kept = guard.without_leaks(texts)
     clean = [own for own in examples if {own.query, own.positive, *own.negatives} <= kept.keys()]
-    _write(out, "queries", clean, kept, guard, held_out=held_out, seed=seed)
+    merged = with_equal_texts_merged(clean, kept)
+    _write(out, "queries", merged, kept, guard, held_out=held_out, seed=seed)
 
 
 def _citing(

@@ -20,6 +20,7 @@ from evaluation.sets.pairs import EXAMPLES, TEXTS, is_texts
 from indexer.corpus.read import CorpusReport, read_corpus
 from indexer.files.durable import discard_folder, storage_errors, sync, sync_tree
 from models.errors import BrokenRowError, InputError
+from models.text.sentences import normalised_text
 from models.training.examples import Example, TrainingSet
 from models.training.pairs.citing import Citation, short_text
 from models.types import Paper
@@ -146,12 +147,32 @@ def read_queries(paths: Sequence[Path]) -> tuple[list[Example], dict[str, Paper]
             except InputError as error:
                 raise BrokenRowError(str(path), number, str(error)) from error
             names = [name for name, _ in named]
-            if names[0] == names[1]:
+            (_, query), (_, positive), *_ = named
+            if _content(query) == _content(positive):
                 raise BrokenRowError(str(path), number, "the query is also the positive; leave this line out")
             texts |= dict(named)
-            kept = dict.fromkeys(name for name in names[2:] if name not in names[:2])
-            examples.append(Example(names[0], names[1], tuple(kept)))
+            examples.append(Example(names[0], names[1], tuple(names[2:])))
     return examples, texts
+
+
+def with_equal_texts_merged(examples: Iterable[Example], texts: Mapping[str, Paper]) -> list[Example]:
+    """Return the examples with one name for all texts that differ only in id, spacing and letter case.
+
+    Negatives that are equal to the query or to the positive are left out.
+    """
+    first: dict[tuple[str, str], str] = {}
+    name_of = {name: first.setdefault(_content(paper), name) for name, paper in texts.items()}
+    merged = []
+    for example in examples:
+        query, positive = name_of[example.query], name_of[example.positive]
+        negatives = dict.fromkeys(name_of[name] for name in example.negatives)
+        kept = (name for name in negatives if name not in {query, positive})
+        merged.append(Example(query, positive, tuple(kept)))
+    return merged
+
+
+def _content(paper: Paper) -> tuple[str, str]:
+    return normalised_text(paper.title), normalised_text(paper.abstract)
 
 
 def _as_text(given: object) -> tuple[str, Paper]:

@@ -14,6 +14,7 @@ from akin.cli.evaluation.study_scores import facet_tables
 from akin.cli.options import Device, refuse_options
 from akin.cli.progress import create_parent_folders, show_progress
 from akin.cli.training.config import read_config
+from akin.cli.training.data import Seed
 from akin.cli.training.data import app as data_app
 from akin.cli.training.facets import read_all_labelled, train_facets
 from akin.cli.training.functions import (
@@ -169,7 +170,7 @@ def functions(
         int, typer.Option(min=1, help="Epochs; keeps the best on held-out papers (--tune-encoder: the last).")
     ] = 5,
     dim: Annotated[int, typer.Option(min=2, help="Dimension of the function vectors.")] = 128,
-    seed: Annotated[int, typer.Option(min=0, help="Random seed.")] = 0,
+    seed: Seed = 0,
     seeds: Annotated[
         int,
         typer.Option(
@@ -269,7 +270,7 @@ def facets(
             "--as-they-begin", help="Do not also train on copies of abstracts that start at a later sentence."
         ),
     ] = False,
-    seed: Annotated[int, typer.Option(min=0, help="Random seed.")] = 0,
+    seed: Seed = 0,
     device: Device = "auto",
 ) -> None:
     """Train a facet tagger on abstracts with labelled sentences or labelled sections.

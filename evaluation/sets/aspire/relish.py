@@ -1,5 +1,6 @@
 """RELISH (Brown et al. 2019), as ASPIRE's authors prepared it: biomedical papers, judged by their authors."""
 
+from dataclasses import replace
 from pathlib import Path
 
 from evaluation.collection import Collection
@@ -19,4 +20,5 @@ class RelishSet:
 
     def load(self, path: Path) -> Collection:
         """Read the collection; raises CollectionMissingError, BrokenRowError or CorpusFormatError."""
-        return load_aspire(self, path, name="relish", relevant_from=2)
+        collection = load_aspire(self, path, name="relish", relevant_from=2)
+        return replace(collection, id_prefixes=("", "pmid:"))

@@ -1,6 +1,5 @@
 """Examples without citations: two crops of an abstract, or a sentence and the rest (semantics 4.3)."""
 
-import re
 import zlib
 from collections.abc import Mapping
 
@@ -12,8 +11,6 @@ from models.training.pairs.citing import short_text
 from models.types import Paper
 
 _MIN_CROP_WORDS = 10  # words
-# The ids of texts that the recipes here make, with the id of their paper.
-_MADE = re.compile(r"crop:(.+):[ab]|(?:cloze|rest):(.+)", re.DOTALL)
 
 
 def independent_crops(papers: Mapping[str, Paper], *, seed: int) -> tuple[list[Example], dict[str, Paper]]:
@@ -59,12 +56,6 @@ def inverse_cloze(papers: Mapping[str, Paper], *, seed: int) -> tuple[list[Examp
         texts[rest] = Paper(id=rest, title=paper.title, abstract=abstract, sentences=sentences)
         examples.append(Example(query, rest))
     return examples, texts
-
-
-def paper_of(text: str) -> str:
-    """Return the id of the paper that a crop, a cloze query or its rest was made of; else the id given."""
-    made = _MADE.fullmatch(text)
-    return text if made is None else made[1] or made[2]
 
 
 def _number(name: str) -> int:

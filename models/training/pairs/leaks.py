@@ -5,14 +5,14 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from unicodedata import normalize
 
+from models.training.examples import paper_of
 from models.training.pairs.citing import Citation, with_and_without_marks
-from models.training.pairs.cropping import paper_of
 from models.types import Paper
 
 _OTHER = re.compile(r"[\W_]+")
 _NO_LETTER = re.compile(r"[\W\d_]+")
 # Titles like "Introduction" are shared by chance, so titles of fewer characters are not compared.
-_MIN_TITLE_CHARS = 12
+_MIN_TITLE_CHARS = 13
 # Abstracts like "No abstract available." are shared by chance, too.
 _MIN_ABSTRACT_LETTERS = 60
 _OF_CITING, _OF_SENTENCE = "of the citing paper", "text of the sentence"
@@ -134,7 +134,7 @@ def _keys(paper: Paper) -> list[str]:
 
 
 def _titles(paper: Paper) -> list[str]:
-    """Return the title, or else the abstract, reduced to letters and digits; empty if it is too short."""
+    """Return the title, or else the abstract, in letters and digits; empty if too short to mean one paper."""
     return _plain(paper.title or paper.abstract)
 
 

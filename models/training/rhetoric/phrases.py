@@ -81,7 +81,7 @@ def read_phrases(path: Path = PHRASES, *, least_words: int = MIN_WORDS) -> Phras
     ``(a|b c|)`` in a phrase stands for ``a``, ``b c`` or nothing. N-grams of fewer than ``least_words`` words
     are left out, as are functions without longer ones; MAX_WORDS is the paper's choice. Raises InputError for
     a file that cannot be read as a list or leaves fewer than two functions, and for a phrase of fewer than
-    two words.
+    two words or with unpaired or nested brackets.
     """
     try:
         tables = tomllib.loads(path.read_text(encoding="utf-8"))
@@ -93,6 +93,11 @@ def read_phrases(path: Path = PHRASES, *, least_words: int = MIN_WORDS) -> Phras
         if not phrases or not isinstance(phrases, list) or not all(isinstance(p, str) for p in phrases):
             raise InputError(f'{path}: [{function}] must hold phrases = ["...", ...].')
         for phrase in phrases:
+            if re.search(r"[()|]", _CHOICE.sub("", phrase)):
+                raise InputError(
+                    f"{path}: [{function}] has {phrase!r}, with an unpaired or nested bracket, or | outside "
+                    "of brackets; write choices like (a|b c|)."
+                )
             for ngram in phrase_ngrams(phrase):
                 if len(ngram) < MIN_WORDS:
                     raise InputError(

@@ -69,11 +69,11 @@ def _whole(given: object) -> object:
 WHOLE = BeforeValidator(_whole)
 
 _MAX_NAME_CHARS = 40
-_WHOLE_NUMBER = re.compile(r"[0-9]{1,9}")
+_WHOLE_NUMBER = re.compile(r"[0-9]{1,99}")
 
 
 def _whole_number(given: object) -> object:
-    """Return the number that a text in an address stands for; anything but 1 to 9 digits stays unchanged."""
+    """Return the number that a text in an address stands for; anything but 1 to 99 digits stays unchanged."""
     return int(given) if isinstance(given, str) and _WHOLE_NUMBER.fullmatch(given) else given
 
 

@@ -98,6 +98,17 @@ def test_sets_that_an_objective_cannot_learn_from_are_refused(
     assert not (tmp_path / "out").exists()
 
 
+@pytest.mark.parametrize("seed", [-1, 2**32])
+def test_seeds_that_no_generator_takes_are_refused(tmp_path: Path, seed: int) -> None:
+    """A seed out of bounds is refused before training, in the configuration and on the command line."""
+    config = changed(write_run(tmp_path), ("[steps]", f"[steps]\nseed = {seed}"))
+    with pytest.raises(InputError, match="seed must be at"):
+        read_config(config)
+    result = CliRunner().invoke(train.app, ["facets", "x.jsonl", "--out", "y", "--seed", str(seed)])
+    assert 2 == result.exit_code
+    assert "--seed" in result.output
+
+
 def test_low_rank_changes_of_embeddings_are_refused(tmp_path: Path) -> None:
     """A target that is not linear is refused before training, because it cannot be merged afterwards."""
     config = write_run(tmp_path, extra='[low_rank]\nrank = 2\ntargets = ["query", "word_embeddings"]\n')

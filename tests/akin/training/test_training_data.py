@@ -123,7 +123,7 @@ def test_a_whole_evaluation_is_left_out(tmp_path: Path, corpus: Path, contexts: 
 
 def test_papers_of_every_task_of_an_evaluation_are_left_out(tmp_path: Path) -> None:
     """SciDocs' papers of classification and recommendation are left out like those that it ranks."""
-    subjects = {"view_cite_read": "tides of seas", "mag_mesh": "cats of Rome", "recomm": "ores of salt"}
+    subjects = {"view_cite_read": "tides of seas", "mag_mesh": "cats of Athens", "recomm": "ores of sodium"}
     for tasks, subject in subjects.items():
         write(tmp_path / "scidocs", f"paper_metadata_{tasks}.json", json.dumps(metadata(subject)))
     titles = [f"On {subject}" for subject in (*subjects.values(), "nothing evaluated")]
@@ -192,6 +192,22 @@ def test_numbers_of_an_evaluation_are_no_ids_of_papers(tmp_path: Path, name: str
     assert "by id" not in output
 
 
+@pytest.mark.parametrize(
+    ("name", "used"),
+    [("csfcube", "1"), ("csfcube", "s2:1"), ("relish", "pmid:13"), ("scidocs", "s2:dunes")],
+)
+def test_papers_of_an_evaluation_are_left_out_by_their_ids_in_corpora(
+    tmp_path: Path, name: str, used: str
+) -> None:
+    """Corpora have prefixes before ids of Semantic Scholar and PubMed, and evaluations have none."""
+    rows = [{"id": own, "title": f"On {own} in other words", "abstract": SENTENCES} for own in (used, "s2:0")]
+    papers = write_lines(tmp_path / "papers.jsonl", [*rows])
+    EVALUATIONS[name](tmp_path / "own")
+    output, out = made(tmp_path, "cloze", "--papers", papers, "--leave-out", f"{name}={tmp_path / 'own'}")
+    assert "1 by id" in output
+    assert ["cloze:s2:0"] == [example.query for example in read_set(out).examples]
+
+
 def test_sentences_that_cite_the_same_papers(tmp_path: Path, corpus: Path, contexts: Path) -> None:
     """Two sentences that cite the same two papers form a pair, unless an evaluated paper wrote one."""
     again = [
@@ -242,6 +258,23 @@ def test_queries_with_passages(tmp_path: Path) -> None:
     assert texts[first.positive].title == "Folding"
     assert texts[first.query].abstract == "what folds?"
     assert [texts[name].abstract for name in second.negatives] == ["No."]
+
+
+def test_equal_texts_are_one_text_whatever_their_ids(tmp_path: Path) -> None:
+    """A passage with the words of the positive or of the query is no negative, and equal queries are one."""
+    rows: list[dict[str, object]] = [
+        {
+            "query": {"id": "1", "text": "What folds?"},
+            "positive": {"id": "2", "text": "Proteins fold."},
+            "negatives": [{"id": "3", "text": " proteins  fold."}, "what folds?", {"id": "4", "text": "No."}],
+        },
+        {"query": {"id": "5", "text": "what folds? "}, "positive": "Sheets do.", "negatives": ["No."]},
+    ]
+    _, out = made(tmp_path, "queries", "--queries", write_lines(tmp_path / "q.jsonl", rows))
+    first, second = read_set(out).examples
+    texts = read_set(out).texts
+    assert [texts[name].abstract for name in first.negatives] == ["No."]
+    assert (first.query, first.negatives) == (second.query, second.negatives)
 
 
 def test_passages_of_evaluations_are_left_out_by_their_ids(tmp_path: Path) -> None:
@@ -303,7 +336,7 @@ def test_broken_queries_are_named(tmp_path: Path) -> None:
 
 def test_a_query_that_is_its_own_positive_is_named(tmp_path: Path) -> None:
     """A query equal to its passage is refused with its line."""
-    rows = [{"query": "what folds?", "positive": text} for text in ("Proteins.", "what folds?")]
+    rows = [{"query": "what folds?", "positive": text} for text in ("Proteins.", " What folds?")]
     file = write_lines(tmp_path / "q.jsonl", [*rows])
     with pytest.raises(BrokenRowError, match=r"q\.jsonl:2: the query is also the positive"):
         read_queries([file])

@@ -117,6 +117,19 @@ def test_a_positive_that_another_set_knows_is_no_wrong_answer() -> None:
     assert made.same.tolist() == [[True, True], [True, True]]
 
 
+def test_a_text_is_no_wrong_answer_to_one_of_its_paper() -> None:
+    """In a batch of several sets, a crop or the rest of a cloze query belongs where its paper does."""
+    names = ("crop:p:a", "crop:p:b", "q", "p", "r", "s", "rest:p")
+    texts = {name: Paper(id=name, title="", abstract="", sentences=()) for name in names}
+    crops = TrainingSet("crops", texts, [Example("crop:p:a", "crop:p:b")])
+    pairs = TrainingSet("pairs", texts, [Example("q", "p"), Example("r", "s", ("rest:p",))])
+    rows = torch.eye(7)
+    vectors = Vectors(rows[:, None], torch.ones(7, 1, dtype=torch.bool), rows)
+    made = assembled(vectors, (*crops.examples, *pairs.examples), [crops, pairs, pairs])
+    assert made.same.tolist() == [[True, True, False], [True, True, False], [False, False, True]]
+    assert made.known.tolist() == [[True], [True], [False]]
+
+
 @pytest.mark.parametrize("name", ["specter", "max", "abs", "attention", "ot"])
 def test_a_batch_of_which_no_negative_is_one_has_no_loss(name: str) -> None:
     """If every negative of a batch belongs to its query, loss and gradients are 0."""

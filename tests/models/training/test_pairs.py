@@ -11,7 +11,7 @@ import pytest
 from models.encoders.hashing import HashingEncoder
 from models.errors import InputError
 from models.text.sentences import sentences_from_list
-from models.training.examples import Example, TrainingSet
+from models.training.examples import Example, TrainingSet, related
 from models.training.held_out import encode_texts, held_out_ranks
 from models.training.objectives.distances import DOCUMENT
 from models.training.pairs.alignment import align
@@ -189,7 +189,7 @@ def test_citations_that_make_no_example_are_no_wrong_answers() -> None:
     for made in (training_set("set", examples, papers(*names)) for examples in (found, *split)):
         assert any(example.belong for example in made.examples)
         queries = {example.query for example in made.examples}
-        wrong = [(a, b) for a in queries for b in cited[a] if b in made.texts and not made.belong(a, b)]
+        wrong = [(a, b) for a in queries for b in cited[a] if b in made.texts and b not in related(a, [made])]
         assert wrong == []
         assert {other for example in made.examples for other in example.belong} <= made.texts.keys()
 
@@ -330,9 +330,8 @@ def test_held_out_texts_that_belong_together_are_no_rivals() -> None:
     assert [example.belong for example in held_out] == [("b",), ("d",)]
     assert pairs_of(training) == [("x", "y")]
     made = training_set("held-out", held_out, papers(*"abcdexy"))
-    assert made.belong("c", "b")
-    assert made.belong("d", "a")
-    assert not made.belong("c", "a")
+    assert {"c", "d", "b"} == related("c", [made])
+    assert "a" in related("d", [made])
     # Every other positive is nearer than the right one; those that belong to the query do not count.
     vectors = {name: (np.full((1, 2), place), np.full(2, place)) for place, name in enumerate("cbda")}
     np.testing.assert_array_equal(held_out_ranks(made, vectors, DOCUMENT, tau=0.5), [1, 1])
@@ -347,7 +346,7 @@ def test_papers_of_evaluations_are_left_out_by_id_doi_and_title() -> None:
     guard = LeakGuard(
         [
             paper("used", ("Words of its own.",), title="Attention: Is All You Need?", doi="10.1/AB"),
-            paper("x", ("Notes of its own.",), title="Notes"),
+            paper("x", ("Notes of its own.",), title="Introduction"),
         ],
         ids=["listed"],
     )
@@ -356,7 +355,7 @@ def test_papers_of_evaluations_are_left_out_by_id_doi_and_title() -> None:
         "listed": paper("listed"),
         "same": paper("same", title="attention is all you need"),
         "doi": paper("doi", doi="10.1/ab"),
-        "notes": paper("notes", title="Notes"),
+        "notes": paper("notes", title="Introduction"),
         "clean": paper("clean"),
     }
     assert list(guard.without_leaks(given)) == ["notes", "clean"]
@@ -426,7 +425,7 @@ def test_copies_of_a_text_are_found_by_title_or_sentences() -> None:
     """Copies are found by title or sentences; ids and short titles do not count."""
     held_out = [
         paper("a", title="A study of it all"),
-        paper("b", ("Words of its own.",), title="Notes"),
+        paper("b", ("Words of its own.",), title="Introduction"),
         short_text("context:0", "A sentence that cites this."),
         paper("c", ("Nobody else has these.",), title="Introduction"),
     ]
@@ -477,7 +476,7 @@ def test_a_set_knows_what_belongs_together() -> None:
     """Belonging together is symmetric and reflexive, but not transitive."""
     made = training_set("set", [Example("a", "b"), Example("b", "c")], papers("a", "b", "c", "unused"))
     assert "unused" not in made.texts
-    belongs = np.array([[made.belong(x, y) for y in "abc"] for x in "abc"])
+    belongs = np.array([[y in related(x, [made]) for y in "abc"] for x in "abc"])
     np.testing.assert_array_equal(belongs, [[1, 1, 0], [1, 1, 1], [0, 1, 1]])
 
 

@@ -140,6 +140,9 @@ def test_the_shipped_list_is_usable() -> None:
         ("gap = 3\n[b]\nphrases = ['a b']", r"\[gap\] must hold phrases"),
         ("[gap]\nphrases = ['little (is|)', 'a b']\n[b]\nphrases = ['c d']", "at least 2 words"),
         ("[gap]\nphrases = ['a b']", "at least two are needed"),
+        ("[gap]\nphrases = ['is (a|b']", r"unpaired or nested bracket"),
+        ("[gap]\nphrases = ['is (a (b|c))']", r"unpaired or nested bracket"),
+        ("[gap]\nphrases = ['is a|is b']", r"\| outside of brackets"),
         ("not toml", "cannot be read as a phrase list"),
     ],
 )

@@ -7,6 +7,7 @@ from torch import Tensor
 
 from models.errors import InputError
 from models.transport import Scorer, TransportSettings, score_papers
+from models.transport.sinkhorn_torch import solve
 from models.transport.tensor import TensorPlans, score_batch
 from tests.support.examples.models.vectors import clustered_vectors
 
@@ -127,6 +128,25 @@ def test_vectors_that_are_not_finite_are_refused() -> None:
     candidate[2, 0, 0] = torch.nan
     with pytest.raises(InputError, match="not finite"):
         score_batch(query, query_mask, candidate, mask)
+
+
+@pytest.mark.parametrize("scorer", [Scorer.OT, Scorer.ATTENTION])
+def test_weights_of_the_smallest_temperature(scorer: Scorer) -> None:
+    """Divided by such a tau all distances are infinite; the nearest gets all the mass, as on the CPU."""
+    settings = TransportSettings(tau=1e-310)
+    tensors = score_batch(*padded(12.0), scorer=scorer, settings=settings)
+    query, rows, offsets = clustered_vectors(21, n_papers=N_PAPERS, n_query=8, norm=12.0)
+    plans = score_papers(query, rows, offsets, scorer=scorer, settings=settings)
+    np.testing.assert_allclose(tensors.score.numpy(), plans.scores, atol=1e-5, rtol=0)
+
+
+def test_weights_that_are_no_numbers_end_the_solver() -> None:
+    """A pair with a weight that is NaN has not converged; the others are solved."""
+    cost, weights = torch.rand(2, 3, 3, dtype=torch.float64), torch.full((2, 3), 1 / 3, dtype=torch.float64)
+    broken = weights.clone()
+    broken[0, 0] = torch.nan
+    found = solve(cost, broken, weights, settings=TransportSettings())
+    assert [False, True] == found.converged.tolist()
 
 
 def test_exact_transport_is_refused() -> None:

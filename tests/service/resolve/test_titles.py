@@ -439,6 +439,13 @@ def test_a_wrong_parameter_gets_a_problem(client: TestClient, path: str) -> None
     assert len(response.content) <= 4096
 
 
+def test_a_long_number_is_out_of_bounds(client: TestClient) -> None:
+    """A number of many digits is too large, not something other than a number."""
+    for name, most in (("year_from", 2_100), ("limit", 100)):
+        detail = client.get(f"/v1/papers?{name}=1{'0' * 30}").json()["detail"]
+        assert f"{name} must be at most {most}" in detail
+
+
 def test_without_such_a_paper_the_prefix_is_named(hashed_data: Path) -> None:
     """If no paper has the id ``suggest``, the 404 of that path explains the prefix parameter."""
     with TestClient(create_app(Settings(data=hashed_data, device="cpu"))) as client:
