@@ -11,7 +11,7 @@ from indexer.collection.growth import publish_changes
 from indexer.files.durable import storage_errors
 from indexer.snapshot.manifest import Manifest
 from indexer.snapshot.opening import open_snapshot
-from models.errors import BuildLockedError
+from models.errors import StorageError
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,8 +26,8 @@ class Deletion:
 def delete_papers(data: Path, paper_ids: Sequence[str], catalog: Catalog, *, keep: int) -> Deletion:
     """Delete papers from the catalog, then publish a generation without them; other changes stay pending.
 
-    Raises StorageError, SnapshotError; BuildLockedError if another process holds the publishing lock: the
-    deletion is then in the catalog, and takes effect with the next publication.
+    Raises SnapshotError; StorageError, and BuildLockedError if another process holds the publishing lock: if
+    the message says that the deletion is in the catalog, it takes effect with the next publication.
     """
     wanted = dict.fromkeys(paper_ids)
     with storage_errors(data):
@@ -36,7 +36,7 @@ def delete_papers(data: Path, paper_ids: Sequence[str], catalog: Catalog, *, kee
         held = catalog.current_hashes(wanted)
         there = {key: None for key in wanted if key in held or base.find(key) is not None}
         change = catalog.delete(there)
-        with _despite_lock():
+        with _in_catalog(data):
             manifest = publish_changes(
                 data, base, (), catalog, deleted=there, after=change.previous, seen=change.number, keep=keep
             )
@@ -44,11 +44,12 @@ def delete_papers(data: Path, paper_ids: Sequence[str], catalog: Catalog, *, kee
 
 
 @contextmanager
-def _despite_lock() -> Iterator[None]:
-    """Add to a BuildLockedError that the deletion is in the catalog, though it could not be published."""
+def _in_catalog(data: Path) -> Iterator[None]:
+    """Add to a StorageError that the deletion is in the catalog, though it could not be published."""
     try:
-        yield
-    except BuildLockedError as error:
-        raise BuildLockedError(
+        with storage_errors(data):
+            yield
+    except StorageError as error:
+        raise type(error)(
             f"{error}\nThe deletion is in the catalog and takes effect with the next publication."
         ) from error

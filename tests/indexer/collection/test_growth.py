@@ -5,6 +5,7 @@ import tracemalloc
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from errno import ENOSPC
 from pathlib import Path
 
 import numpy as np
@@ -177,16 +178,27 @@ def test_a_deletion_beside_a_merge_takes_the_right_papers(
     assert {f"p{i}" for i in range(60)} - {"p3", "p5"} == set(snapshot.values("id", snapshot.positions))
 
 
+@pytest.mark.parametrize(
+    ("error", "raised"),
+    [
+        (BuildLockedError("somebody builds"), BuildLockedError),
+        (OSError(ENOSPC, "No space left on device"), StorageError),
+    ],
+)
 def test_a_deletion_that_cannot_be_published_says_that_it_stands(
-    data: Path, hashing: Encoder, monkeypatch: pytest.MonkeyPatch
+    data: Path,
+    hashing: Encoder,
+    monkeypatch: pytest.MonkeyPatch,
+    error: Exception,
+    raised: type[StorageError],
 ) -> None:
     """A deletion that cannot be published says that it is in the catalog; the next publication shows it."""
 
-    def locked(*_: object) -> None:
-        raise BuildLockedError("somebody builds")
+    def fail(*_: object) -> None:
+        raise error
 
-    monkeypatch.setattr("indexer.collection.growth.publishing", locked)
-    with pytest.raises(BuildLockedError, match="somebody builds\nThe deletion is in the catalog"):
+    monkeypatch.setattr("indexer.collection.growth.publishing", fail)
+    with pytest.raises(raised, match="(somebody builds|the disk is full.*)\nThe deletion is in the catalog"):
         delete(data, ["p5"])
     monkeypatch.undo()
     assert publish_into(data, hashing).manifest.n_papers == 59
