@@ -198,7 +198,7 @@ def test_a_deletion_that_cannot_be_published_says_that_it_stands(
         raise error
 
     monkeypatch.setattr("indexer.collection.growth.publishing", fail)
-    with pytest.raises(raised, match="(somebody builds|the disk is full.*)\nThe deletion is in the catalog"):
+    with pytest.raises(raised, match=r"(somebody builds|the disk is full.*)\nThe deletion is in the catalog"):
         delete(data, ["p5"])
     monkeypatch.undo()
     assert publish_into(data, hashing).manifest.n_papers == 59
