@@ -2,12 +2,12 @@
 
 python -m benchmarks.relevance.objectives COCITATION CSFCUBE SCIFACT --work FOLDER [--json FILE]
 
-COCITATION holds ``papers``, ``cocitation_contexts`` and ``single_citation_contexts`` (.jsonl.gz; the layouts
-of docs/how-to/training.md). Each row runs in a separate process, on one thread, so that its peak memory is
-measured alone; with ``--at-once`` several rows are measured at the same time, but only one is trained. A row
-already in ``--work`` is not run again, so an interrupted command continues where it stopped: ``--only-train``
-trains on a machine with a GPU what another one measures. With ``--json`` (docs/measured/objectives.json) the
-figures are written, and a page next to them (.md).
+COCITATION holds ``papers``, ``cocitation_contexts``, ``single_citation_contexts`` and ``citation_pairs``
+(.jsonl.gz; the layouts of docs/how-to/training.md). Each row runs in a separate process, on one thread, so
+that its peak memory is measured alone; with ``--at-once`` several rows are measured at the same time, but
+only one is trained. A row already in ``--work`` is not run again, so an interrupted command continues where
+it stopped: ``--only-train`` trains on a machine with a GPU what another one measures. With ``--json``
+(docs/measured/objectives.json) the figures are written, and a page next to them (.md).
 """
 
 import argparse
@@ -26,84 +26,22 @@ from typing import Any
 import numpy as np
 import torch
 
-from akin.cli.training import data as recipes_of
 from akin.cli.training.config import RunConfig
 from akin.cli.training.run import Run
-from akin.cli.training.sets import HELD_OUT, write_set
 from benchmarks.relevance.objectives.page import BEGUN_WITH, Figure, write_page
-from benchmarks.relevance.objectives.rows import SEED, TAU, Budget, Recipe, recipes
+from benchmarks.relevance.objectives.rows import TAU, Budget, Recipe, recipes
+from benchmarks.relevance.objectives.sets import ENCODER, MEASURED, make_sets, measured_on
 from benchmarks.suite.rows import machine
 from evaluation.collection import Collection
-from evaluation.measurement import load_collection
 from evaluation.measures import per_query
-from evaluation.sets.pairs import read_set
 from evaluation.statistics.bootstrap import difference
 from evaluation.systems.systems import Systems
 from evaluation.systems.vectors import VectorSource
 from models.encoder import load_encoder
 from models.training.cost import peak_memory_mib
-from models.training.examples import TrainingSet
-from models.training.pairs.alignment import align
 from models.types import Precision
 
-ENCODER = "minilm"
-N_HELD_OUT = 150
-# SciFact: the number of claims, and of papers added to those judged for the claims.
-N_CLAIMS, N_OTHERS = 100, 200
 MAX_TOKENS = 160
-
-# The systems measured on each set, and the measures, the first of which is shown.
-MEASURED: Mapping[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
-    "held-out": (("ot", "single", "mean_min", "document"), ("RR",)),
-    "csfcube": (("ot", "single", "mean_min", "document", "ot:focus:words"), ("NDCG%20", "MAP")),
-    "scifact": (("ot", "single", "document", "ot:words"), ("nDCG@10",)),
-}
-
-
-def make_sets(data: Path, csfcube: Path, scifact: Path, work: Path, budget: Budget) -> None:
-    """Write the training and held-out sets of all rows, unless they exist."""
-    out = ["csfcube", "beir"]
-    leave_out = [f"{name}={path}" for name, path in zip(out, (csfcube, scifact), strict=True)]
-    papers, whole, sentences = [data / "papers.jsonl.gz"], work / "all-cocited", work / "all-contexts"
-    if not (whole / "report.json").exists():
-        found = [data / "cocitation_contexts.jsonl.gz"]
-        recipes_of.cocited(papers, found, whole, leave_out=leave_out, held_out=N_HELD_OUT, seed=SEED)
-    if not (sentences / "report.json").exists():
-        apart = [*leave_out, f"pairs={whole / HELD_OUT}"]
-        recipes_of.contexts(papers, [data / "single_citation_contexts.jsonl.gz"], sentences, leave_out=apart)
-    for source, to in ((whole, work / "cocited"), (sentences, work / "contexts")):
-        if (to / "report.json").exists():
-            continue
-        made = read_set(source)
-        drawn = np.random.default_rng(SEED).permutation(len(made.examples))[: budget.n_examples]
-        examples = [made.examples[i] for i in drawn]
-        if source == whole:
-            encoder = load_encoder(ENCODER, device=budget.device)
-            examples = align(examples, made.texts, encoder, on_progress=lambda *_: None)
-        texts = {name: made.texts[name] for own in examples for name in (own.query, own.positive)}
-        write_set(to, TrainingSet(to.name, texts, examples), {"drawn": len(examples), "seed": SEED})
-
-
-def measured_on(csfcube: Path, scifact: Path, work: Path) -> dict[str, Collection]:
-    """Load the sets that every row is measured on."""
-    return {
-        "held-out": load_collection("pairs", work / "all-cocited" / "held-out"),
-        "csfcube": load_collection("csfcube", csfcube),
-        "scifact": _part(load_collection("beir", scifact)),
-    }
-
-
-def _part(collection: Collection) -> Collection:
-    """Draw some claims at random, with the papers judged for them and some others."""
-    drawn = np.random.default_rng(SEED)
-    chosen = sorted(drawn.permutation(len(collection.queries))[:N_CLAIMS].tolist())
-    queries = tuple(collection.queries[i] for i in chosen)
-    judged = {paper for query in queries for paper in collection.qrels[query.id]}
-    rest = sorted(collection.papers.keys() - judged)
-    kept = judged | {rest[i] for i in drawn.permutation(len(rest))[:N_OTHERS].tolist()}
-    papers = {name: paper for name, paper in collection.papers.items() if name in kept}
-    qrels = {query.id: collection.qrels[query.id] for query in queries}
-    return replace(collection, papers=papers, queries=queries, qrels=qrels)
 
 
 def run_row(name: str, csfcube: Path, scifact: Path, work: Path, budget: Budget) -> dict[str, Any]:

@@ -14,8 +14,11 @@ from typing import Any
 BEGUN_WITH = "minilm"
 _SETS = {
     "held-out": "Held-out co-citations: {queries} pairs, each positive among all of them",
+    "citations": "Reference lists: {queries} papers, each with one of its references among those of all",
+    "contexts": "Citing sentences: {queries}, each with the paper that it cites among those of all",
     "csfcube": "CSFCube's development fold, {queries} query-facets",
     "scifact": "SciFact in part: {queries} claims, {papers} abstracts",
+    "demo": "The demo grid of {papers} invented papers, {queries} query-facets",
 }
 
 
@@ -60,7 +63,7 @@ def page(results: Mapping[str, Any]) -> str:
             f"rate {steps['learning_rate']:g}, {steps['max_tokens']} tokens of a text, tau {steps['tau']:g}, "
             f"seed {steps['seed']}. Rows that are mixed take a quarter of their examples from as many "
             "sentences that cite one paper, by three ways of mixing. Papers of CSFCube, of SciFact and of "
-            "the held-out pairs are in none of them. What is learnt in so few steps tells objectives "
+            "held-out pairs are in none of them. What is learnt in so few steps tells objectives "
             "apart, and is not what any of them reaches in the end."
         ),
         (
