@@ -136,6 +136,8 @@ lock: ## Resolve the dependencies anew into requirements.lock, local.lock and th
 	  --python-platform x86_64-manylinux_2_28 -o docker/cuda.lock
 	@grep --quiet '^nvidia-' docker/cuda.lock || { echo "docker/cuda.lock holds no CUDA: the registry that uv \
 	uses has a build of torch without it."; exit 1; }
+	env --unset=UV_FIND_LINKS $(BIN)/$(LOCKED) pyproject.toml --extra cuvs $(SERVERS) \
+	  --python-platform x86_64-manylinux_2_28 -o docker/cuvs.lock
 	echo uv | $(BIN)/$(LOCKED) --no-annotate - -o docker/build.lock
 
 clean: ## Remove what make made

@@ -13,7 +13,18 @@ from models.errors import MissingPackageError
 
 # The extras in pyproject.toml.
 Extra = Literal[
-    "evaluate", "gpu", "int8", "local", "mcp", "postgres", "ray", "redis", "serve", "telemetry", "train"
+    "cuvs",
+    "evaluate",
+    "gpu",
+    "int8",
+    "local",
+    "mcp",
+    "postgres",
+    "ray",
+    "redis",
+    "serve",
+    "telemetry",
+    "train",
 ]
 # Packages whose name on the registry differs from the one imported.
 _DISTRIBUTIONS: Final = {
@@ -68,6 +79,7 @@ def _extras() -> dict[str, str]:
         extra = extra.strip(" \"')")
         # The tools for developing Akin are no optional part of it.
         if name and conditional and extra != "dev":
-            # The packages of "engine", which all ways to search need, come with "local", the one for CPUs.
-            named.setdefault(name[0].lower().replace("_", "-"), "local" if extra == "engine" else extra)
+            # The packages that all ways to search need come with "local", the one for CPUs.
+            for_cpus = "local" if extra in {"cuvs", "engine", "gpu"} else extra
+            named.setdefault(name[0].lower().replace("_", "-"), for_cpus)
     return named

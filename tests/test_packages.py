@@ -179,8 +179,8 @@ def test_pages_install_this_version(page: Path) -> None:
     assert [] == [name for name in installed if not name.endswith(end)]
 
 
-def test_only_local_and_gpu_bring_a_library_of_indexes() -> None:
-    """All extras but those and what is made of them work beside either: both have the module ``faiss``."""
+def test_three_extras_bring_a_library_of_indexes() -> None:
+    """All extras but those and what is made of them work beside any: all three have the module ``faiss``."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     extras = project["optional-dependencies"]
 
@@ -191,8 +191,10 @@ def test_only_local_and_gpu_bring_a_library_of_indexes() -> None:
         return {line.name for line in lines}.union(*inner)
 
     brought = {extra: {each for each in names(extra) if each.startswith("faiss")} for extra in extras}
-    both = {"local": {"faiss-cpu"}, "serve": {"faiss-cpu"}, "dev": {"faiss-cpu"}, "gpu": {"faiss-gpu"}}
-    assert both == {extra: found for extra, found in brought.items() if found}
+    cpu, gpu, cuvs = {"faiss-cpu"}, {"faiss-gpu"}, {"faiss-gpu-cuvs"}
+    expected = {"local": cpu, "serve": cpu, "dev": cpu, "gpu": gpu, "cuvs": cuvs}
+    assert expected == {extra: found for extra, found in brought.items() if found}
+    assert set(expected) == {extra for extra in extras if "torch" in names(extra)}
 
 
 @pytest.mark.parametrize(
@@ -200,6 +202,7 @@ def test_only_local_and_gpu_bring_a_library_of_indexes() -> None:
     [
         ("faiss.contrib", '"akin[local]==7.8.9"'),
         ("sqlalchemy", '"akin[local]==7.8.9"'),
+        ("torch", '"akin[local]==7.8.9"'),
         ("sklearn", '"akin[evaluate]==7.8.9"'),
         ("pytorch_metric_learning", '"akin[train]==7.8.9"'),
         ("mcp.server", '"akin[mcp]==7.8.9"'),

@@ -17,7 +17,10 @@ from tests.support.containers.images import DOCKERFILES, Image, copied, instruct
 CPU, CUDA = DOCKERFILES
 LOCK = ROOT / "requirements.lock"
 LOCAL_LOCK = ROOT / "local.lock"
-BUILD_LOCK, IMAGE_LOCK, CUDA_LOCK = (ROOT / "docker" / f"{name}.lock" for name in ("build", "cpu", "cuda"))
+BUILD_LOCK, IMAGE_LOCK, CUDA_LOCK, CUVS_LOCK = (
+    ROOT / "docker" / f"{name}.lock" for name in ("build", "cpu", "cuda", "cuvs")
+)
+GPU_LOCKS = {"gpu": CUDA_LOCK, "cuvs": CUVS_LOCK}
 EXTRAS = ("postgres", "ray", "redis", "telemetry")  # in addition to "serve"
 IGNORED = (ROOT / ".dockerignore").read_text(encoding="utf-8").splitlines()
 SECRET = re.compile("PASSWORD|SECRET|TOKEN|KEY|CREDENTIAL")
@@ -226,17 +229,17 @@ def test_the_cpu_image_takes_what_serving_needs_and_no_more() -> None:
 
 
 @pytest.mark.parametrize(
-    "lock", [LOCK, LOCAL_LOCK, BUILD_LOCK, IMAGE_LOCK, CUDA_LOCK], ids=lambda path: path.name
+    "lock", [LOCK, LOCAL_LOCK, BUILD_LOCK, IMAGE_LOCK, CUDA_LOCK, CUVS_LOCK], ids=lambda path: path.name
 )
 def test_every_package_of_every_lock_has_its_hash(lock: Path) -> None:
-    """Every package has a hash, and only the locks of the images contain torch."""
-    assert {BUILD_LOCK, IMAGE_LOCK, CUDA_LOCK} == {*(ROOT / "docker").glob("*.lock")}
+    """Every package has a hash, and only the locks of the images and of cuVS contain torch."""
+    assert {BUILD_LOCK, IMAGE_LOCK, CUDA_LOCK, CUVS_LOCK} == {*(ROOT / "docker").glob("*.lock")}
     assert {LOCK, LOCAL_LOCK} == {*ROOT.glob("*.lock")}
     known = r"[\w.-]+==[\w.+-]+ \\|    --hash=sha256:[0-9a-f]{64}( \\)?| *#.*|"
     lines = lock.read_text(encoding="utf-8").splitlines()
     assert [] == [line for line in lines if not re.fullmatch(known, line)]
     every = locked(lock)
-    assert (lock in {IMAGE_LOCK, CUDA_LOCK}) == ("torch" in every)
+    assert (lock in {IMAGE_LOCK, CUDA_LOCK, CUVS_LOCK}) == ("torch" in every)
     assert [] == [name for name, (_, hashes) in every.items() if not hashes]
 
 
@@ -258,21 +261,29 @@ def names(lock: dict[str, tuple[str, set[str]]]) -> set[str]:
     return {name.lower() for name in lock}
 
 
-def test_the_cuda_lock_is_the_other_one_with_cuda() -> None:
-    """The CUDA lock has the other's versions and hashes, with faiss-gpu, and torch with its CUDA packages."""
-    cuda, cpu = locked(CUDA_LOCK), locked(LOCK)
+@pytest.mark.parametrize(
+    ("extra", "faiss", "others"),
+    [
+        ("gpu", "faiss-gpu", {"nvidia", "cuda"}),
+        ("cuvs", "faiss-gpu-cuvs", {"nvidia", "cuda", "libcuvs", "libraft", "librmm", "rapids"}),
+    ],
+)
+def test_the_locks_for_gpus_are_the_other_one_with_cuda(extra: str, faiss: str, others: set[str]) -> None:
+    """They have the other's versions and hashes, with a FAISS for GPUs, and torch with its CUDA packages."""
+    cuda, cpu = locked(GPU_LOCKS[extra]), locked(LOCK)
     for name in set(cuda) & set(cpu):
         assert cpu[name] == cuda[name], name
     own = set(cuda) - set(cpu)
-    assert {"faiss-gpu", "torch", "triton"} <= own
-    assert {"nvidia", "cuda"} == {name.split("-")[0] for name in own} - {"faiss", "torch", "triton"}
-    assert cuda["faiss-gpu"][0] == cpu["faiss-cpu"][0]
-    assert f"=={cuda['torch'][0]}" == str(required("gpu")["torch"].specifier)
-    assert set(required("gpu", *EXTRAS)) <= names(cuda)
+    assert {faiss, "torch", "triton"} <= own
+    assert others == {name.split("-")[0] for name in own} - {"faiss", "torch", "triton"}
+    assert cuda[faiss][0] == cpu["faiss-cpu"][0]
+    assert f"=={cuda['torch'][0]}" == str(required(extra)["torch"].specifier)
+    assert set(required(extra, *EXTRAS)) <= names(cuda)
 
 
-def test_the_cuda_lock_has_the_versions_that_are_wanted() -> None:
-    """The versions of the CUDA lock satisfy pyproject.toml."""
-    versions = {name.lower(): version for name, (version, _) in locked(CUDA_LOCK).items()}
-    for name, requirement in required("gpu", *EXTRAS).items():
+@pytest.mark.parametrize("extra", GPU_LOCKS)
+def test_the_locks_for_gpus_have_the_versions_that_are_wanted(extra: str) -> None:
+    """The versions of the locks satisfy pyproject.toml."""
+    versions = {name.lower(): version for name, (version, _) in locked(GPU_LOCKS[extra]).items()}
+    for name, requirement in required(extra, *EXTRAS).items():
         assert requirement.specifier.contains(versions[name]), name

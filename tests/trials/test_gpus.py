@@ -1,4 +1,4 @@
-"""Tests of the real faiss-gpu without a GPU, and of the whole GPU benchmark on a CPU."""
+"""Tests of the real packages of FAISS for GPUs without a GPU, and of the whole GPU benchmark on a CPU."""
 
 import json
 import os
@@ -61,14 +61,25 @@ print("as expected")
 """
 
 
+# What FAISS loads, by lock: with cuVS also its libraries, and what they load.
+_LOADED = {
+    "cuda": ("faiss-gpu", *(f"nvidia-{name}-cu12" for name in ("cublas", "cuda-runtime", "curand"))),
+    "cuvs": (
+        *("faiss-gpu-cuvs", "libcuvs-cu13", "libraft-cu13", "librmm-cu13", "rapids-logger"),
+        *(f"nvidia-{name}" for name in ("cublas", "cuda-nvrtc", "cuda-runtime", "curand", "cusolver")),
+        *("nvidia-cusparse", "nvidia-nccl-cu13", "nvidia-nvjitlink"),
+    ),
+}
+
+
 @pytest.mark.trial
-def test_the_package_for_gpus_takes_what_it_is_given(tmp_path: Path) -> None:
+@pytest.mark.parametrize("lock", _LOADED)
+def test_the_package_for_gpus_takes_what_it_is_given(tmp_path: Path, lock: str) -> None:
     """Constructors get as far as the missing device, the rest runs on the CPU, and so do the index tests."""
-    lock = (ROOT / "docker" / "cuda.lock").read_text(encoding="utf-8")
-    wanted = re.findall(
-        r"^(?:faiss-gpu|nvidia-(?:cublas|cuda-runtime|curand)-cu12)==[\w.]+", lock, re.MULTILINE
-    )
-    assert 4 == len(wanted)
+    locked = (ROOT / "docker" / f"{lock}.lock").read_text(encoding="utf-8")
+    named = "|".join(_LOADED[lock])
+    wanted = re.findall(rf"^(?:{named})==[\w.]+", locked, re.MULTILINE)
+    assert len(_LOADED[lock]) == len(wanted)
     target = tmp_path / "packages"
     install = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--target", target, *wanted]
     subprocess.run(install, check=True, timeout=1200)
