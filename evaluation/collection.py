@@ -134,7 +134,7 @@ class UsesMorePapers(Protocol):
 def papers_used(name: str, path: Path) -> Iterator[Paper]:
     """Yield every paper and every query that ``akin evaluate`` measures on the collection ``name``.
 
-    Papers have the ids of corpora, and are yielded once for each.
+    Papers are yielded with each id that corpora may give them.
 
     Raises UnknownNameError, and what the collection's ``load`` raises.
     """

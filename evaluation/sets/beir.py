@@ -1,6 +1,7 @@
 """Any test collection in BEIR's format: short texts as queries, the whole corpus to search."""
 
 from collections.abc import Iterator, Mapping
+from itertools import islice
 from pathlib import Path
 
 from evaluation.collection import Collection, EvalQuery
@@ -56,7 +57,13 @@ class BeirSet:
             relevant_from=1,
             measures=("nDCG@10", "MAP", "R@100"),
             notes=(f"Judgements: {judgements.name}.", *notes_on(blank, absent, queries_absent=n_absent)),
+            id_prefixes=("", "s2:") if _is_scifact(corpus) else ("",),
         )
+
+
+def _is_scifact(corpus: Path) -> bool:
+    """Return whether the ids are those of Semantic Scholar, as in SciFact, by the name of the first id."""
+    return any("doc_id" in record for _, record in islice(json_lines(corpus), 1))
 
 
 def corpus_texts(path: Path) -> Iterator[PaperText]:

@@ -79,8 +79,11 @@ class FunctionsSet:
         A sentence has a facet if its label is one.
         """
         labelled = self.labelled(path)
-        files = ", ".join(file.name for file in self.files(path))
-        return Collection("functions", labelled.papers, (), {}, 1, MEASURES, (f"Sentences of {files}.",))
+        files = [file.name for file in self.files(path)]
+        # The ids of PubMed RCT are those of PubMed.
+        prefixes = ("", "pmid:") if ".txt" in files[0] else ("",)
+        notes = (f"Sentences of {', '.join(files)}.",)
+        return Collection("functions", labelled.papers, (), {}, 1, MEASURES, notes, id_prefixes=prefixes)
 
     def labelled(self, path: Path) -> LabelledSentences:
         """Read the labelled abstracts with their labels; raises what ``load`` raises."""

@@ -36,7 +36,7 @@ def delete_papers(data: Path, paper_ids: Sequence[str], catalog: Catalog, *, kee
         held = catalog.current_hashes(wanted)
         there = {key: None for key in wanted if key in held or base.find(key) is not None}
         change = catalog.delete(there)
-        with _in_catalog(data):
+        with _in_catalog(data, n_deleted=len(there)):
             manifest = publish_changes(
                 data, base, (), catalog, deleted=there, after=change.previous, seen=change.number, keep=keep
             )
@@ -44,12 +44,14 @@ def delete_papers(data: Path, paper_ids: Sequence[str], catalog: Catalog, *, kee
 
 
 @contextmanager
-def _in_catalog(data: Path) -> Iterator[None]:
-    """Add to a StorageError that the deletion is in the catalog, though it could not be published."""
+def _in_catalog(data: Path, *, n_deleted: int) -> Iterator[None]:
+    """Add to a StorageError that the deletion is in the catalog, though it may not be published."""
     try:
         with storage_errors(data):
             yield
     except StorageError as error:
+        if not n_deleted:
+            raise
         raise type(error)(
-            f"{error}\nThe deletion is in the catalog and takes effect with the next publication."
+            f"{error}\nThe deletion is in the catalog and takes effect with the next publication, if not yet."
         ) from error

@@ -35,6 +35,8 @@ class Example:
 class TrainingSet:
     """Examples and the texts they name: papers, or short texts as papers without a title.
 
+    The ids ``crop:ID:a``, ``crop:ID:b``, ``cloze:ID`` and ``rest:ID`` are of texts made of the paper ``ID``.
+
     Raises InputError for a set without examples, for an example that names a text not in ``texts``, and for
     one with the same text as query, positive or negative.
     """
@@ -71,6 +73,12 @@ class TrainingSet:
         return {paper: frozenset(others) for paper, others in found.items()}
 
 
+def belong(text: str, other: str, sets: Iterable[TrainingSet]) -> bool:
+    """Return whether two texts are of one paper, or of two in an example of any of ``sets``."""
+    paper, of_other = paper_of(text), paper_of(other)
+    return paper == of_other or any(of_other in of.akin.get(paper, ()) for of in sets)
+
+
 def related(text: str, sets: Iterable[TrainingSet]) -> set[str]:
     """Return the paper of a text, and the papers that belong to it in an example of any of ``sets``."""
     paper = paper_of(text)
@@ -79,5 +87,6 @@ def related(text: str, sets: Iterable[TrainingSet]) -> set[str]:
 
 def paper_of(text: str) -> str:
     """Return the id of the paper that a crop, a cloze query or its rest was made of; else the id given."""
-    made = _MADE.fullmatch(text)
-    return text if made is None else made[1] or made[2]
+    while made := _MADE.fullmatch(text):  # a crop may be made of a rest
+        text = made[1] or made[2]
+    return text

@@ -27,7 +27,7 @@ def held_out_ranks(
     documents = np.stack([vectors[name][1] for name in positives])
     offsets = np.cumsum([0, *(len(vectors[name][0]) for name in positives)])
     rows = np.concatenate([vectors[name][0] for name in positives])
-    ranks = []
+    papers, ranks = [paper_of(name) for name in positives], []
     for example in sets.examples:
         sentences, document = vectors[example.query]
         if distance == DOCUMENT:
@@ -42,7 +42,7 @@ def held_out_ranks(
             )
         own = scores[positives.index(example.positive)]
         akin = related(example.query, [sets])
-        rivals = scores[[paper_of(name) not in akin for name in positives]]
+        rivals = scores[[paper not in akin for paper in papers]]
         ranks.append(1 + float((rivals > own).sum()) + float((rivals == own).sum()) / 2)
     return np.array(ranks)
 

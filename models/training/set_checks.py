@@ -4,7 +4,7 @@ import itertools
 from collections.abc import Sequence
 
 from models.errors import InputError
-from models.training.examples import Example, TrainingSet, paper_of, related
+from models.training.examples import Example, TrainingSet, belong
 from models.training.objectives.aspire_ts import TextualSupervision
 from models.training.objectives.aspire_ts_ot import SupervisedTransport
 from models.training.objectives.batch import RetrievalObjective
@@ -61,14 +61,11 @@ def _require_aligned(own: TrainingSet) -> None:
 def _has_negative(sets: Sequence[TrainingSet], batch: int) -> bool:
     """Return whether an example has an explicit negative, or two examples of a batch give each other one."""
 
-    def belong(text: str, other: str) -> bool:
-        return paper_of(other) in related(text, sets)
-
     def are_rivals(a: Example, b: Example) -> bool:
-        return not (belong(a.query, b.positive) or belong(b.query, a.positive))
+        return not (belong(a.query, b.positive, sets) or belong(b.query, a.positive, sets))
 
     examples = [example for own in sets for example in own.examples]
-    if any(not belong(each.query, name) for each in examples for name in each.negatives):
+    if any(not belong(each.query, name, sets) for each in examples for name in each.negatives):
         return True
     pairs = itertools.islice(itertools.combinations(examples, 2), _MAX_PAIRS)
     return batch > 1 and any(are_rivals(a, b) for a, b in pairs)

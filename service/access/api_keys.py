@@ -10,12 +10,12 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
-from sqlalchemy import ColumnElement, Update, delete, insert, or_, select, update
+from sqlalchemy import ColumnElement, Connection, Update, delete, insert, or_, select, update
 
 from indexer.catalog.database import Database
 from indexer.catalog.store import Store
 from indexer.catalog.tables import KeyRow, ProfileRow
-from models.errors import InputError
+from models.errors import InputError, KeyRefusedError
 
 MAX_NAME_CHARS: Final = 100
 KEY_PREFIX: Final = "akin_"
@@ -180,6 +180,13 @@ def matching(token: str, keys: Mapping[str, ApiKey]) -> ApiKey | None:
     if parts is None or key is None or not hmac.compare_digest(key.secret_hash, _hashed(parts[2])):
         return None
     return key
+
+
+def expect_not_revoked(connection: Connection, owner: str) -> None:
+    """Raise KeyRefusedError if ``owner`` is a revoked key, which services accept for up to a second."""
+    revoked = select(KeyRow.id).where(KeyRow.id == owner, KeyRow.revoked_at.is_not(None))
+    if connection.execute(revoked).first():
+        raise KeyRefusedError("The key was revoked, so nothing is saved for it; give a valid key.")
 
 
 def _unrevoked(id_or_name: str) -> Update:

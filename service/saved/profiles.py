@@ -9,8 +9,9 @@ from sqlalchemy import ColumnElement, Connection, and_, delete, func, insert, li
 
 from indexer.catalog.database import Database
 from indexer.catalog.store import Store
-from indexer.catalog.tables import KeyRow, ProfileRow
-from models.errors import InputError, KeyRefusedError, ProfileNotFoundError
+from indexer.catalog.tables import ProfileRow
+from models.errors import InputError, ProfileNotFoundError
+from service.access.api_keys import expect_not_revoked
 from service.context import check_deadline
 from service.match.program.names import check_name
 from service.match.query import Profile, at_most
@@ -57,7 +58,7 @@ class Profiles(Store):
         self._expect_room(len(papers) + len(conflicts), owner=owner, but=profile.name)
         which = _of(owner, [profile.name])
         with self.database.writing() as connection:
-            _expect_not_revoked(connection, owner)
+            expect_not_revoked(connection, owner)
             replaced = connection.execute(delete(ProfileRow).where(which)).rowcount
             n_kept = select(func.count()).select_from(ProfileRow).where(ProfileRow.owner == owner)
             if connection.execute(n_kept).scalar_one() >= self._most_of_owner:
@@ -123,13 +124,6 @@ class Profiles(Store):
                 f"With this profile, the papers and conflicts of your profiles would hold over "
                 f"{self._most_mib} MiB, the limit for one caller; delete some profiles."
             )
-
-
-def _expect_not_revoked(connection: Connection, owner: str) -> None:
-    # A service reads the keys every second, and until then accepts one that was revoked.
-    revoked = select(KeyRow.id).where(KeyRow.id == owner, KeyRow.revoked_at.is_not(None))
-    if connection.execute(revoked).first():
-        raise KeyRefusedError("The key was revoked, so nothing is saved for it; give a valid key.")
 
 
 def _read(

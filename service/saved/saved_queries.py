@@ -19,6 +19,7 @@ from indexer.catalog.store import Store
 from indexer.catalog.tables import CurrentRow, SavedQueryRow
 from indexer.catalog.versions import AddedPaper, added_after
 from models.errors import InputError, QueryError, SavedQueryConflictError, SavedQueryNotFoundError
+from service.access.api_keys import expect_not_revoked
 from service.search.query import Detail
 
 MAX_NAME_CHARS: Final = 100
@@ -105,10 +106,12 @@ class SavedQueries(Store):
 
         Raises:
             InputError: a name that is blank, too long or not printable.
+            KeyRefusedError: the owner is a key that was revoked.
             SavedQueryConflictError: the name is that of another query, or there are too many.
         """
         _expect_name(new.name)
         with self.database.writing() as connection:
+            expect_not_revoked(connection, new.owner)
             same = and_(SavedQueryRow.owner == new.owner, SavedQueryRow.name == new.name)
             if (earlier := _found(connection, same)) is not None:
                 if earlier.summary.kind != new.kind or not _is_same(earlier.body, new.body):
@@ -166,9 +169,10 @@ class SavedQueries(Store):
             return _changed(connection, summary.id, seen)
 
     def open_feed(self, query_id: str, *, owner: str | None) -> SavedQuerySummary:
-        """Create a feed of the query unless it has one; raises SavedQueryNotFoundError."""
+        """Create a feed of the query unless it has one; raises SavedQueryNotFoundError, KeyRefusedError."""
         with self.database.writing() as connection:
             summary = _expected(connection, _of(query_id, owner)).summary
+            expect_not_revoked(connection, summary.owner)
             if summary.has_feed:
                 return summary
             return _changed(connection, summary.id, {"has_feed": True, "n_feeds": summary.n_feeds + 1})

@@ -32,7 +32,7 @@ from models.training.rhetoric.phrases import MAX_WORDS, MIN_WORDS, PHRASES
 from models.types import Precision
 from service.validation import faults_of, sentence
 
-LARGEST_SEED = 2**32 - 1  # of every generator of random numbers that training uses
+LARGEST_SEED = 10**16  # of which a tagger makes several seeds below 2^64, the most that torch takes
 
 
 class _Strict(BaseModel):

@@ -13,9 +13,8 @@ from akin.cli.consoles import stderr, stdout
 from akin.cli.evaluation.study_scores import facet_tables
 from akin.cli.options import Device, refuse_options
 from akin.cli.progress import create_parent_folders, show_progress
+from akin.cli.training import data
 from akin.cli.training.config import read_config
-from akin.cli.training.data import Seed
-from akin.cli.training.data import app as data_app
 from akin.cli.training.facets import read_all_labelled, train_facets
 from akin.cli.training.functions import (
     examples_table,
@@ -47,7 +46,7 @@ app = typer.Typer(
     help="Train an encoder (akin train CONFIG.toml), a facet tagger or a function encoder.",
     no_args_is_help=True,
 )
-app.add_typer(data_app, name="data")
+app.add_typer(data.app, name="data")
 
 
 @app.command(name="run")
@@ -170,7 +169,7 @@ def functions(
         int, typer.Option(min=1, help="Epochs; keeps the best on held-out papers (--tune-encoder: the last).")
     ] = 5,
     dim: Annotated[int, typer.Option(min=2, help="Dimension of the function vectors.")] = 128,
-    seed: Seed = 0,
+    seed: data.Seed = 0,
     seeds: Annotated[
         int,
         typer.Option(
@@ -270,7 +269,7 @@ def facets(
             "--as-they-begin", help="Do not also train on copies of abstracts that start at a later sentence."
         ),
     ] = False,
-    seed: Seed = 0,
+    seed: data.Seed = 0,
     device: Device = "auto",
 ) -> None:
     """Train a facet tagger on abstracts with labelled sentences or labelled sections.

@@ -7,7 +7,8 @@ COCITATION holds ``papers``, ``cocitation_contexts``, ``single_citation_contexts
 that its peak memory is measured alone; with ``--at-once`` several rows are measured at the same time, but
 only one is trained. A row already in ``--work`` is not run again, so an interrupted command continues where
 it stopped: ``--only-train`` trains on a machine with a GPU what another one measures. With ``--json``
-(docs/measured/objectives.json) the figures are written, and a page next to them (.md).
+(docs/measured/objectives.json) the figures are written, and a page next to them (.md). After a change of the
+sets (sets.py) it needs a new ``--work``.
 """
 
 import argparse

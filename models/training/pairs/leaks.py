@@ -11,8 +11,8 @@ from models.types import Paper
 
 _OTHER = re.compile(r"[\W_]+")
 _NO_LETTER = re.compile(r"[\W\d_]+")
-# Titles like "Introduction" are shared by chance, so titles of fewer characters are not compared.
-_MIN_TITLE_CHARS = 13
+# Titles that papers share by chance are not compared: of fewer characters, and this one.
+_MIN_TITLE_CHARS, _SHARED = 12, "introduction"
 # Abstracts like "No abstract available." are shared by chance, too.
 _MIN_ABSTRACT_LETTERS = 60
 _OF_CITING, _OF_SENTENCE = "of the citing paper", "text of the sentence"
@@ -134,7 +134,7 @@ def _keys(paper: Paper) -> list[str]:
 
 
 def _titles(paper: Paper) -> list[str]:
-    """Return the title, or else the abstract, in letters and digits; empty if too short to mean one paper."""
+    """Return the title, or else the abstract, in letters and digits; empty if many papers may have it."""
     return _plain(paper.title or paper.abstract)
 
 
@@ -145,4 +145,4 @@ def letters_of(text: str) -> str:
 
 def _plain(title: str) -> list[str]:
     plain = _OTHER.sub("", normalize("NFKC", title)).casefold()
-    return [plain] if len(plain) >= _MIN_TITLE_CHARS else []
+    return [plain] if len(plain) >= _MIN_TITLE_CHARS and plain != _SHARED else []

@@ -81,7 +81,7 @@ def read_phrases(path: Path = PHRASES, *, least_words: int = MIN_WORDS) -> Phras
     ``(a|b c|)`` in a phrase stands for ``a``, ``b c`` or nothing. N-grams of fewer than ``least_words`` words
     are left out, as are functions without longer ones; MAX_WORDS is the paper's choice. Raises InputError for
     a file that cannot be read as a list or leaves fewer than two functions, and for a phrase of fewer than
-    two words or with unpaired or nested brackets.
+    two words, with unpaired or nested brackets, or with ``|`` outside of brackets.
     """
     try:
         tables = tomllib.loads(path.read_text(encoding="utf-8"))

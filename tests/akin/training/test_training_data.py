@@ -1,5 +1,6 @@
 """Tests of ``akin train data``: sets written and read, the leak guard's report, and broken files."""
 
+import gzip
 import json
 from pathlib import Path
 
@@ -123,7 +124,7 @@ def test_a_whole_evaluation_is_left_out(tmp_path: Path, corpus: Path, contexts: 
 
 def test_papers_of_every_task_of_an_evaluation_are_left_out(tmp_path: Path) -> None:
     """SciDocs' papers of classification and recommendation are left out like those that it ranks."""
-    subjects = {"view_cite_read": "tides of seas", "mag_mesh": "cats of Athens", "recomm": "ores of sodium"}
+    subjects = {"view_cite_read": "tides of seas", "mag_mesh": "cats of Rome", "recomm": "ores of salt"}
     for tasks, subject in subjects.items():
         write(tmp_path / "scidocs", f"paper_metadata_{tasks}.json", json.dumps(metadata(subject)))
     titles = [f"On {subject}" for subject in (*subjects.values(), "nothing evaluated")]
@@ -194,7 +195,14 @@ def test_numbers_of_an_evaluation_are_no_ids_of_papers(tmp_path: Path, name: str
 
 @pytest.mark.parametrize(
     ("name", "used"),
-    [("csfcube", "1"), ("csfcube", "s2:1"), ("relish", "pmid:13"), ("scidocs", "s2:dunes")],
+    [
+        ("beir", "s2:d1"),
+        ("csfcube", "1"),
+        ("csfcube", "s2:1"),
+        ("functions", "pmid:24293578"),
+        ("relish", "pmid:13"),
+        ("scidocs", "s2:dunes"),
+    ],
 )
 def test_papers_of_an_evaluation_are_left_out_by_their_ids_in_corpora(
     tmp_path: Path, name: str, used: str
@@ -202,7 +210,13 @@ def test_papers_of_an_evaluation_are_left_out_by_their_ids_in_corpora(
     """Corpora have prefixes before ids of Semantic Scholar and PubMed, and evaluations have none."""
     rows = [{"id": own, "title": f"On {own} in other words", "abstract": SENTENCES} for own in (used, "s2:0")]
     papers = write_lines(tmp_path / "papers.jsonl", [*rows])
-    EVALUATIONS[name](tmp_path / "own")
+    if name == "functions":
+        write(tmp_path / "own", "test.txt", "###24293578\nMETHODS\tWe weigh.\nRESULTS\tIt is heavy.\n\n")
+    else:
+        EVALUATIONS[name](tmp_path / "own")
+    if name == "beir":  # with the ids named as SciFact's publishers do
+        corpus = tmp_path / "own" / "corpus.jsonl.gz"
+        corpus.write_bytes(gzip.compress(gzip.decompress(corpus.read_bytes()).replace(b"_id", b"doc_id")))
     output, out = made(tmp_path, "cloze", "--papers", papers, "--leave-out", f"{name}={tmp_path / 'own'}")
     assert "1 by id" in output
     assert ["cloze:s2:0"] == [example.query for example in read_set(out).examples]

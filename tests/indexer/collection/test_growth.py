@@ -200,6 +200,8 @@ def test_a_deletion_that_cannot_be_published_says_that_it_stands(
     monkeypatch.setattr("indexer.collection.growth.publishing", fail)
     with pytest.raises(raised, match=r"(somebody builds|the disk is full.*)\nThe deletion is in the catalog"):
         delete(data, ["p5"])
+    with pytest.raises(raised, match=r"(somebody builds|the disk is full.*)$"):
+        delete(data, ["nobody"])
     monkeypatch.undo()
     assert publish_into(data, hashing).manifest.n_papers == 59
     assert open_snapshot(data).find("p5") is None

@@ -119,9 +119,9 @@ def test_a_positive_that_another_set_knows_is_no_wrong_answer() -> None:
 
 def test_a_text_is_no_wrong_answer_to_one_of_its_paper() -> None:
     """In a batch of several sets, a crop or the rest of a cloze query belongs where its paper does."""
-    names = ("crop:p:a", "crop:p:b", "q", "p", "r", "s", "rest:p")
+    names = ("crop:rest:p:a", "crop:p:b", "q", "p", "r", "s", "rest:p")
     texts = {name: Paper(id=name, title="", abstract="", sentences=()) for name in names}
-    crops = TrainingSet("crops", texts, [Example("crop:p:a", "crop:p:b")])
+    crops = TrainingSet("crops", texts, [Example("crop:rest:p:a", "crop:p:b")])
     pairs = TrainingSet("pairs", texts, [Example("q", "p"), Example("r", "s", ("rest:p",))])
     rows = torch.eye(7)
     vectors = Vectors(rows[:, None], torch.ones(7, 1, dtype=torch.bool), rows)

@@ -11,8 +11,15 @@ from sqlalchemy import text
 from indexer.catalog.catalog import Catalog
 from indexer.catalog.migrations import migrate, scripts
 from indexer.catalog.quarantine import QuarantinedPaper
-from models.errors import InputError, QueryError, SavedQueryConflictError, SavedQueryNotFoundError
+from models.errors import (
+    InputError,
+    KeyRefusedError,
+    QueryError,
+    SavedQueryConflictError,
+    SavedQueryNotFoundError,
+)
 from models.types import Paper, Sentence
+from service.access.api_keys import Keys, Scope
 from service.access.feeds import FeedOf, FeedTokens
 from service.saved.saved_queries import NewSavedQuery, SavedQueries
 from service.secret import Secret
@@ -184,6 +191,20 @@ def test_a_feed_is_good_until_it_is_revoked(saved: SavedQueries) -> None:
     for wrong in (0, 1, 3, 2**32 - 1):
         with pytest.raises(SavedQueryNotFoundError):
             saved.of_feed(key, wrong)
+
+
+def test_a_revoked_key_saves_no_query_and_opens_no_feed(catalog_place: str | Path) -> None:
+    """A service accepts a key for up to a second after it was revoked, and nothing of it stays."""
+    with Keys.open(catalog_place) as keys, SavedQueries.open(catalog_place) as saved:
+        own = keys.create("a", scope=Scope.INGEST, expires_days=1).key.id
+        kept, _ = saved.save(replace(NEW, owner=own))
+        keys.revoke(own)
+        with pytest.raises(KeyRefusedError, match="was revoked"):
+            saved.save(replace(NEW, owner=own, name="later"))
+        for owner in (own, None):  # an admin sees the queries of all
+            with pytest.raises(KeyRefusedError, match="was revoked"):
+                saved.open_feed(kept.summary.id, owner=owner)
+        assert not saved.get(kept.summary.id, owner=None).summary.has_feed
 
 
 def test_a_token_is_good_as_it_was_given_out_alone(saved: SavedQueries) -> None:
