@@ -16,7 +16,7 @@ from typing import Final
 from indexer.catalog.catalog import Catalog
 from indexer.catalog.quarantine import QuarantinedPaper
 from indexer.catalog.staging import Version
-from indexer.collection.changes import expect_no_other_collection, publish_pending
+from indexer.collection.changes import expect_no_other_collection, publish_pending, shown_change
 from indexer.collection.growth import BOUNDS, Bounds, prepare_segments, publish_changes, publish_whole
 from indexer.collection.merging import compact, merge
 from indexer.collection.staging import StagingReport, load_key, stage_corpora
@@ -216,6 +216,7 @@ class _Load:
             on_progress=self.on_progress,
         )
         base = self._base()
+        shown = None if base is None else shown_change(self.catalog, base)
         change = self.catalog.publish(self.key, up_to, replace=self.replace)
         encoded.note(self.catalog, self.like.models_key)
         if not new:
@@ -236,8 +237,9 @@ class _Load:
             return {entry.name for entry in manifest.segments}
         shared = (base.shared_with(each.open(), but=each.gone) for each in new)
         self.n_replaced += sum(int(base.live[positions].sum()) for positions in shared)
+        after = base.manifest.change if shown == change.previous else change.previous
         manifest = publish_changes(
-            self.data, base, new, self.catalog, after=change.previous, seen=change.number, keep=self.keep
+            self.data, base, new, self.catalog, after=after, seen=change.number, keep=self.keep
         )
         return {entry.name for entry in manifest.segments} - {each.entry.name for each in base.segments}
 

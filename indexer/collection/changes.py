@@ -158,6 +158,16 @@ def differing_papers(
     return differing
 
 
+def shown_change(catalog: Catalog, base: Snapshot) -> int:
+    """Return the last change of ``catalog`` if ``base`` shows all changes, else the one of its manifest.
+
+    The manifest has an earlier one after a rollback, or if the papers changed since are quarantined.
+    """
+    last = catalog.last_change()
+    is_shown = last > base.manifest.change and not differing_papers(catalog, base, most=1)
+    return last if is_shown else base.manifest.change
+
+
 def expect_own_catalog(manifest: Manifest, catalog: Catalog) -> int:
     """Return the last change of ``catalog``; raises StorageError if it is not the collection's catalog."""
     last = catalog.last_change()

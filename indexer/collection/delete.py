@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from indexer.catalog.catalog import Catalog
-from indexer.collection.changes import expect_own_catalog
+from indexer.collection.changes import expect_own_catalog, shown_change
 from indexer.collection.growth import publish_changes
 from indexer.files.durable import storage_errors
 from indexer.snapshot.manifest import Manifest
@@ -35,10 +35,12 @@ def delete_papers(data: Path, paper_ids: Sequence[str], catalog: Catalog, *, kee
         expect_own_catalog(base.manifest, catalog)
         held = catalog.current_hashes(wanted)
         there = {key: None for key in wanted if key in held or base.find(key) is not None}
+        shown = shown_change(catalog, base)
         change = catalog.delete(there)
+        after = base.manifest.change if shown == change.previous else change.previous
         with _in_catalog(data, n_deleted=len(there)):
             manifest = publish_changes(
-                data, base, (), catalog, deleted=there, after=change.previous, seen=change.number, keep=keep
+                data, base, (), catalog, deleted=there, after=after, seen=change.number, keep=keep
             )
     return Deletion(manifest, len(there), tuple(key for key in wanted if key not in there))
 

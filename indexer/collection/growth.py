@@ -199,6 +199,7 @@ def publish_changes(
     """
     # Most of this is read before the lock is taken, and only the changes of the last moment under it.
     last, changed = catalog.last_change(), _concerning(catalog.changed_since(seen), new, deleted)
+    found = read.find_all(deleted)
     with publishing(data, read) as served:
         manifest = served.manifest
         if new and not manifest.is_made_like(read.manifest):
@@ -211,7 +212,7 @@ def publish_changes(
             deleted = {key for key in deleted if key not in changed} | removed.keys()
             outdated = removed if served is read else changed
             new = [left for each in new if not (left := each.without_outdated(outdated)).shows_none]
-        gone = served.find_all(deleted)
+        gone = served.find_all(deleted) if changed or served is not read else found
         if not new and not len(gone):
             return manifest
         if after is not None and after <= manifest.change:
@@ -224,7 +225,9 @@ def _concerning(
     changed: Mapping[str, str | None], new: Sequence[NewSegment], deleted: Collection[str]
 ) -> dict[str, str | None]:
     """Return the changes of papers that are in ``new`` or ``deleted``: others are for others to publish."""
-    own = {key for each in new for key in each.ids_among(changed)} if changed else set()
+    if not changed:
+        return {}
+    own = {key for each in new for key in each.ids_among(changed)}
     return {key: changed[key] for key in own.union(changed.keys() & set(deleted))}
 
 

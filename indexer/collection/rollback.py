@@ -113,7 +113,8 @@ def _versions_of(
 
 
 def _n_pending(catalog: Catalog, snapshot: Snapshot) -> int:
-    return len(catalog.changed_since(snapshot.manifest.change))
+    changed = catalog.changed_since(snapshot.manifest.change)
+    return sum(digest != snapshot.content_hash(paper_id) for paper_id, digest in changed.items())
 
 
 def _go_back(data: Path, undoing: "_Undoing") -> Rollback:

@@ -38,6 +38,7 @@ from service.search.engine import SearchEngine
 from tests.support.annotators import annotated, hashing_annotator
 from tests.support.builds import (
     Counting,
+    Refusing,
     build_quietly,
     many_papers,
     paper_in,
@@ -437,6 +438,41 @@ def test_rollback_takes_the_catalog_back(data: Path, hashing: Encoder) -> None:
     snapshot = open_snapshot(data)
     assert (60, many_papers(1)[0]["title"]) == (len(snapshot), snapshot.paper(snapshot.position("p0")).title)
     assert snapshot.find("p7") is not None
+
+
+@pytest.mark.parametrize("before", ["rollback", "poison"])
+@pytest.mark.parametrize("then", ["add", "delete"])
+def test_a_generation_states_the_last_change_that_it_shows(
+    data: Path, hashing: Encoder, before: str, then: str
+) -> None:
+    """Changes that make no generation, of a rollback or of quarantined papers, are shown by the next one."""
+    add(data, many_papers(70)[60:])
+    if before == "rollback":
+        run("snapshot", "rollback", data)
+        assert "nothing was changed" in (said := flat(run("snapshot", "rollback", "--to", "000001", data)))
+        assert "cannot be searched yet" not in said
+    else:
+        add(data, [{"id": "bad", "title": "x", "abstract": "POISON sings."}], Refusing(hashing))
+    with Catalog.open(data / CATALOG_FILE) as catalog:
+        assert open_snapshot(data).manifest.change < catalog.last_change()
+        assert {} == differing_papers(catalog, open_snapshot(data))
+        if then == "add":
+            add(data, many_papers(75)[70:])
+        else:
+            delete(data, ["p5"])
+        assert catalog.last_change() == open_snapshot(data).manifest.change
+
+
+def test_a_generation_states_no_change_that_it_lacks(data: Path) -> None:
+    """While another paper is pending, added or deleted papers are published and the change is not stated."""
+    with Catalog.open(data / CATALOG_FILE) as catalog:
+        catalog.add([Paper("unseen", "A title", "Text.", (Sentence("Text.", 0, 5),))])
+        shown = open_snapshot(data).manifest.change
+        delete(data, ["p5"])
+        assert (shown, ["unseen"]) == (
+            open_snapshot(data).manifest.change,
+            [*differing_papers(catalog, open_snapshot(data))],
+        )
 
 
 def change_beside_restores(
