@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from indexer.index.backends.gpu import _FULL
 from tests.support.builds import ROOT
 
 # FAISS refuses the device only after it has accepted every argument. What would then run on the GPU runs on
@@ -83,6 +84,8 @@ def test_the_package_for_gpus_takes_what_it_is_given(tmp_path: Path, lock: str) 
     target = tmp_path / "packages"
     install = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--target", target, *wanted]
     subprocess.run(install, check=True, timeout=1200)
+    libraries = [each.read_bytes() for each in (target / "faiss").glob("*.so*")]
+    assert any(words.encode() in own for own in libraries for words in _FULL), "how is full memory told?"
     environment = {**os.environ, "PYTHONPATH": f"{target}{os.pathsep}{ROOT}"}
     ran = subprocess.run(
         [sys.executable, "-c", CALLS],

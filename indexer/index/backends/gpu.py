@@ -28,8 +28,9 @@ MAX_SELECTED = 2048
 _RESERVED_BYTES = 3 * 2**30
 _GIB = 2**30
 _FREE_BYTES = "models.encoders.devices:free_bytes"  # by name, because it imports torch
-# Parts of FAISS's error messages when the memory of a GPU is full.
-_FULL = ("out of memory", "alloc fail")
+# Parts of FAISS's error messages when the memory of a GPU is full; the last one with cuVS, whose allocator
+# may also raise std::bad_alloc, in Python a MemoryError.
+_FULL = ("out of memory", "alloc fail", "memory allocation error")
 
 # Indexes of each GPU to free at its next call: freeing is a call too, but garbage is collected at any time.
 _to_free: defaultdict[int, deque[Any]] = defaultdict(deque)
@@ -53,8 +54,8 @@ class Gpu:
             self._free_collected()
             try:
                 yield
-            except RuntimeError as error:
-                if any(words in str(error) for words in _FULL):
+            except (RuntimeError, MemoryError) as error:
+                if isinstance(error, MemoryError) or any(words in str(error) for words in _FULL):
                     raise DeviceFullError(
                         f"The memory of device cuda:{self.number} is full; free some, or choose device cpu"
                     ) from error

@@ -18,7 +18,7 @@ from indexer.index.backends.faiss_ivfsq import IvfSqIndex
 from indexer.index.vector_index import VectorIndex, build_index, check_backend, load_index, serving_backend
 from models.errors import DeviceFullError, InputError
 from tests.support.examples.models.clusters import clustered
-from tests.support.examples.models.gpu_faiss import GIB, FaissOnGpus
+from tests.support.examples.models.gpu_faiss import FULL, GIB, FaissOnGpus
 
 N_ROWS, DIM, K = 12_000, 32, 100
 ON_GPUS = ("flat", "ivfsq")
@@ -187,16 +187,18 @@ def test_an_index_without_room_goes_to_the_cpu_or_says_so(
             kind.load(saved, rows, device=device)
 
 
+@pytest.mark.parametrize("full", FULL, ids=["faiss-gpu", "cuvs", "bad_alloc"])
 @pytest.mark.parametrize("kind", [FlatIndex, IvfSqIndex])
 def test_a_gpu_that_fills_up_meanwhile_is_left(
     kind: type[FlatIndex | IvfSqIndex],
+    full: Exception,
     two_gpus: FaissOnGpus,
     saved: Path,
     rows: np.ndarray,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """If FAISS runs out of memory, ``auto`` uses the CPU and a named GPU raises DeviceFullError."""
-    two_gpus.memory = [1000, 1000]
+    two_gpus.memory, two_gpus.full = [1000, 1000], full
     monkeypatch.setattr("models.encoders.devices.free_bytes", lambda _: None)  # free memory is unknown
     kind.load(saved, rows, device="auto").search(rows[:2].astype(np.float32), K)
     assert [] == two_gpus.calls
@@ -204,10 +206,12 @@ def test_a_gpu_that_fills_up_meanwhile_is_left(
         kind.load(saved, rows, device="cuda:1")
 
 
+@pytest.mark.parametrize("full", FULL, ids=["faiss-gpu", "cuvs", "bad_alloc"])
 @pytest.mark.parametrize(("temporary", "calls"), [(8 * 2 * 400, [2, 2, 2, 2]), (100, [])])
 @pytest.mark.parametrize("name", ON_GPUS)
 def test_a_search_without_memory_halves_its_queries(
     name: str,
+    full: Exception,
     temporary: int,
     calls: list[int],
     two_gpus: FaissOnGpus,
@@ -219,7 +223,7 @@ def test_a_search_without_memory_halves_its_queries(
     index = opened(name, saved, rows, "cuda:0")
     expected = index.search(queries, 200)
     two_gpus.calls.clear()
-    two_gpus.temporary = temporary
+    two_gpus.temporary, two_gpus.full = temporary, full
     hits = index.search(queries, 200)
     assert calls == [n for _, n in two_gpus.calls]
     np.testing.assert_array_equal(expected.rows, hits.rows)

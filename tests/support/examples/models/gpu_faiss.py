@@ -14,6 +14,14 @@ import faiss
 import numpy as np
 
 GIB = 2**30
+# What FAISS raises when memory is full: of its own allocator, and with cuVS of RAPIDS' (std::bad_alloc).
+FULL = (
+    RuntimeError(
+        "StandardGpuResources: alloc fail type FlatData dev 0: (cudaMalloc error out of memory [2])"
+    ),
+    RuntimeError("Error in StandardGpuResources.cpp: CUDA memory allocation error"),
+    MemoryError("std::bad_alloc"),
+)
 
 
 class FaissOnGpus:
@@ -25,6 +33,7 @@ class FaissOnGpus:
         self.resources: list[StandardGpuResources] = []
         self.calls: list[tuple[int, int]] = []  # device, queries
         self.added: list[int] = []  # rows of each call that adds to a flat index
+        self.full: Exception = FULL[0]
 
     def __getattr__(self, name: str) -> Any:
         return getattr(faiss, name)
@@ -40,9 +49,7 @@ class FaissOnGpus:
     def take(self, number: int, n_bytes: int) -> None:
         """Take memory of a device for good; raises FAISS's error if there is too little."""
         if self.free(number) < n_bytes:
-            raise RuntimeError(
-                "StandardGpuResources: alloc fail type FlatData dev 0: (cudaMalloc error out of memory [2])"
-            )
+            raise type(self.full)(*self.full.args)
         self.taken[number] += n_bytes
 
     def StandardGpuResources(self) -> "StandardGpuResources":  # noqa: N802 - FAISS's name
@@ -79,7 +86,7 @@ class StandardGpuResources:
         assert self._busy.acquire(blocking=False), "two calls at once"
         try:
             if n_bytes > self.module.temporary:
-                raise RuntimeError("StandardGpuResources: alloc fail type TemporaryMemoryOverflow")
+                raise type(self.module.full)(*self.module.full.args)
             self.module.calls.append((device, n_queries))
             yield
         finally:
