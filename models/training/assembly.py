@@ -25,13 +25,12 @@ def joined(vectors: Sequence[Vectors], passes: Sequence[Sequence[int]]) -> Vecto
 def assembled(vectors: Vectors, examples: Sequence[Example], sets: Sequence[TrainingSet]) -> EncodedBatch:
     """Return the batch of an objective; ``vectors`` has each example's query, positive and negatives in turn.
 
-    ``sets[i]`` is the set of example ``i``.
+    ``sets`` are all sets of the run: what belongs together in one of them is no wrong answer in another.
     """
     n_texts = np.array([2 + len(example.negatives) for example in examples])
     starts = n_texts.cumsum() - n_texts
     negatives = [np.arange(start + 2, start + n) for start, n in zip(starts, n_texts, strict=True)]
     device = vectors.documents.device
-    taking_part = list({id(of): of for of in sets}.values())
     owner = np.repeat(np.arange(len(examples)), n_texts - 2)
     aligned = [example.aligned or (-1, -1) for example in examples]
     return EncodedBatch(
@@ -39,8 +38,8 @@ def assembled(vectors: Vectors, examples: Sequence[Example], sets: Sequence[Trai
         positive=vectors[torch.from_numpy(starts + 1)],
         negative=vectors[torch.from_numpy(np.concatenate(negatives))],
         owner=torch.from_numpy(owner).to(device),
-        same=torch.tensor(_same(examples, taking_part), device=device),
-        known=torch.from_numpy(_known(examples, taking_part)).to(device),
+        same=torch.tensor(_same(examples, sets), device=device),
+        known=torch.from_numpy(_known(examples, sets)).to(device),
         aligned=torch.tensor(aligned, dtype=torch.int64, device=device),
     )
 

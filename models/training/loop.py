@@ -200,7 +200,7 @@ class Training:
                 yield self._model.encode([tokens[i] for i in one], seed=seed)
 
         def loss_of(vectors: Sequence[Vectors]) -> torch.Tensor:
-            batch = assembled(joined(vectors, passes), examples, own)
+            batch = assembled(joined(vectors, passes), examples, self._sets)
             with torch.random.fork_rng(devices=[]):
                 torch.manual_seed(_seed(self._settings.seed, number, len(passes)))
                 return self._objectives[drawn.leader](batch)

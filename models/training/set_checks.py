@@ -27,7 +27,8 @@ def require_learnable(
     for own, objective in zip(sets, objectives, strict=True):
         if isinstance(objective, _ALIGNED):
             _require_aligned(own)
-        if not _has_negative(sets if in_batch else [own], batch):
+        mixed = sets if in_batch else [own]
+        if not _has_negative([each for of in mixed for each in of.examples], sets, batch):
             raise InputError(
                 f"No batch of {own.name} can have a negative, so there is nothing to learn: give the "
                 "examples negatives, or make batches of at least two whose papers do not belong together."
@@ -58,13 +59,12 @@ def _require_aligned(own: TrainingSet) -> None:
         )
 
 
-def _has_negative(sets: Sequence[TrainingSet], batch: int) -> bool:
+def _has_negative(examples: Sequence[Example], sets: Sequence[TrainingSet], batch: int) -> bool:
     """Return whether an example has an explicit negative, or two examples of a batch give each other one."""
 
     def are_rivals(a: Example, b: Example) -> bool:
         return not (belong(a.query, b.positive, sets) or belong(b.query, a.positive, sets))
 
-    examples = [example for own in sets for example in own.examples]
     if any(not belong(each.query, name, sets) for each in examples for name in each.negatives):
         return True
     pairs = itertools.islice(itertools.combinations(examples, 2), _MAX_PAIRS)

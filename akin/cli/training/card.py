@@ -41,7 +41,7 @@ def model_card(config: RunConfig, figures: RunFigures, *, commands: Sequence[str
         *(
             "## Held-out pairs",
             "",
-            *_measured(figures),
+            *_measured(figures, share=config.share),
             *(f"\n{overlap[0].upper()}{overlap[1:]}" for overlap in figures.overlaps),
             "",
         ),
@@ -77,8 +77,11 @@ def _cost(figures: RunFigures) -> str:
     )
 
 
-def _measured(figures: RunFigures) -> list[str]:
-    """Return a table by step: mean reciprocal rank and share found first, percent; and the change in all."""
+def _measured(figures: RunFigures, *, share: float) -> list[str]:
+    """Return a table by step: mean reciprocal rank and share found first, percent; and the change in all.
+
+    ``share`` is how much of the change is kept: with less than all, other weights were measured.
+    """
     measured = [(step, values) for step, values in figures.measured if values]
     if not measured:
         return ["None were measured."]
@@ -91,20 +94,28 @@ def _measured(figures: RunFigures) -> list[str]:
         return table
     apart = ", ".join(f"{name} {own[name] - before[name]:+.1f}" for name in names)
     mix = ", its mix as it began" if figures.layer_shares else ""
-    return [*table, "", f"Step {figures.step:,} minus step 0, the encoder before training{mix}: {apart}."]
+    kept = f" Measured was the whole change, of which this encoder keeps {share:g}." if share < 1 else ""
+    return [
+        *table,
+        "",
+        f"Step {figures.step:,} minus step 0, the encoder before training{mix}: {apart}.{kept}",
+    ]
 
 
-def reservation(state: State) -> str:
-    """Return a sentence if the encoder before training did as well as ``state`` or better, else nothing.
+def reservation(state: State, *, share: float) -> str:
+    """Return what to know of an encoder that keeps ``share`` of the change; empty if there is nothing.
 
-    The figure that chooses checkpoints decides.
+    That is that the encoder before training did as well as ``state`` or better, by the figure that chooses
+    checkpoints, and that weights with another share were not measured.
     """
     before, own = (next(iter(state.history.figures_at(step).values()), None) for step in (0, state.step))
-    if before is None or own is None or own > before:
+    if before is None or own is None:
         return ""
-    return (
-        f" On the held-out pairs, the encoder before training was {'better' if own < before else 'as good'}."
-    )
+    kept = f" The held-out figures are of the whole change; with {share:g} of it not measured." * (share < 1)
+    if own > before:
+        return kept
+    than = "better" if own < before else "as good"
+    return f" On the held-out pairs, the encoder before training was {than}.{kept}"
 
 
 def _inline(objective: Mapping[str, object]) -> str:

@@ -129,7 +129,7 @@ class Run:
         )
         card = model_card(config, figures, commands=commands).encode()
         self._export(folder, weights, {CARD: card, FIGURES: figures.content()})
-        than_before = reservation(state)
+        than_before = reservation(state, share=share)
         return f"Wrote the weights of step {state.step:,}.{than_before} Use them with: --encoder {folder}"
 
     def export(self, folder: Path, *, share: float = 1.0) -> None:

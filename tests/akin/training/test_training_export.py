@@ -160,7 +160,10 @@ def test_an_export_says_what_training_gained_nothing_over(
     """Only a lower figure than before training is called worse; the distance named first decides."""
     start = {} if before is None else {"ot": before, "single": 70.0}
     state = State(4, {}, History([], [(0, start), (4, {"ot": after, "single": 50.0})]))
-    assert reservation(state) == (said and f" On the held-out pairs, the encoder before training {said}")
+    than = said and f" On the held-out pairs, the encoder before training {said}"
+    assert than == reservation(state, share=1.0)
+    kept = " The held-out figures are of the whole change; with 0.5 of it not measured." if before else ""
+    assert than + kept == reservation(state, share=0.5)
 
 
 @pytest.mark.parametrize(
@@ -179,6 +182,9 @@ def test_a_checkpoint_is_chosen_and_described_by_what_is_configured_now(
     assert "step 4. On the held-out pairs, the encoder before training was as good. Use" in running.write(
         tmp_path / "best", share=1
     )
+    running.write(tmp_path / "half", share=0.5)
+    kept = "Measured was the whole change, of which this encoder keeps 0.5."
+    assert [False, True] == [kept in (tmp_path / name / CARD).read_text() for name in ("best", "half")]
     assert before in config.read_text()
     config.write_text(config.read_text().replace(before, after))
     running = Run(read_config(config), out, device="cpu")

@@ -5,7 +5,7 @@ import re
 import signal
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -21,7 +21,11 @@ from akin.cli.training.config import read_config
 from akin.cli.training.run import BEST, CHANGES, CURVE, ENCODER, FIGURES, LAST, Run
 from models.encoder import load_encoder
 from models.errors import AkinError, InputError, UnknownNameError
+from models.training import loop
+from models.training.assembly import assembled
+from models.training.examples import Example, TrainingSet
 from models.training.loop import LoopSettings, rate_at
+from models.training.objectives.batch import EncodedBatch, Vectors
 from models.training.trainable import Trainable
 from models.types import ignore_progress
 from tests.support.examples.models.training_sets import LOW_RANK, write_run
@@ -139,6 +143,21 @@ def test_accumulated_batches_count_alike(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("extra", ["", LOW_RANK])
+def test_every_set_of_a_run_tells_what_belongs_together(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With sets in turn, a batch of one set also asks the others which of its texts are no wrong answers."""
+    asked: list[int] = []
+
+    def counted(vectors: Vectors, examples: Sequence[Example], sets: Sequence[TrainingSet]) -> EncodedBatch:
+        asked.append(len(sets))
+        return assembled(vectors, examples, sets)
+
+    monkeypatch.setattr(loop, "assembled", counted)
+    trained(write_run(tmp_path, extra=OTHER_SET), tmp_path / "out")
+    assert {2} == {*asked}
+
+
 def test_merged_weights_load_as_any_encoder(tmp_path: Path, extra: str) -> None:
     """An exported encoder, loaded normally, gives the vectors of the end of training."""
     config = write_run(tmp_path, extra=extra)
