@@ -142,7 +142,6 @@ def test_accumulated_batches_count_alike(tmp_path: Path) -> None:
     assert len(json.loads((tmp_path / "a" / FIGURES).read_text())["losses"]) == 8
 
 
-@pytest.mark.parametrize("extra", ["", LOW_RANK])
 def test_every_set_of_a_run_tells_what_belongs_together(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -158,6 +157,7 @@ def test_every_set_of_a_run_tells_what_belongs_together(
     assert {2} == {*asked}
 
 
+@pytest.mark.parametrize("extra", ["", LOW_RANK])
 def test_merged_weights_load_as_any_encoder(tmp_path: Path, extra: str) -> None:
     """An exported encoder, loaded normally, gives the vectors of the end of training."""
     config = write_run(tmp_path, extra=extra)
