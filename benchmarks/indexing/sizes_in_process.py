@@ -63,7 +63,9 @@ def opened(data: Path) -> Figures:
     watch = Stopwatch()
     with watch.measuring():
         snapshot = open_snapshot(data, reread=False)
-    return {**watch.medians, "papers": len(snapshot), "segments": len(snapshot.segments)}
+    n_vectors = sum(segment.entry.n_rows for segment in snapshot.segments)
+    counts = {"papers": len(snapshot), "vectors": n_vectors, "segments": len(snapshot.segments)}
+    return {**watch.medians, **counts}
 
 
 def started(data: Path) -> Figures:
