@@ -146,15 +146,15 @@ def test_every_set_of_a_run_tells_what_belongs_together(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """With sets in turn, a batch of one set also asks the others which of its texts are no wrong answers."""
-    asked: list[int] = []
+    numbers_of_sets: list[int] = []
 
     def counted(vectors: Vectors, examples: Sequence[Example], sets: Sequence[TrainingSet]) -> EncodedBatch:
-        asked.append(len(sets))
+        numbers_of_sets.append(len(sets))
         return assembled(vectors, examples, sets)
 
     monkeypatch.setattr(loop, "assembled", counted)
     trained(write_run(tmp_path, extra=OTHER_SET), tmp_path / "out")
-    assert {2} == {*asked}
+    assert {2} == {*numbers_of_sets}
 
 
 @pytest.mark.parametrize("extra", ["", LOW_RANK])
