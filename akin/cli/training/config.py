@@ -160,7 +160,9 @@ def settings_of(config: BaseModel, kind: type) -> Any:
 
 def require_possible(config: RunConfig) -> None:
     """Raise InputError for settings that do not fit together."""
-    if config.mixing is Mixing.IN_BATCH and len({str(own.objective) for own in config.sets}) > 1:
+    if config.mixing is Mixing.IN_BATCH and any(
+        own.objective != config.sets[0].objective for own in config.sets
+    ):
         raise InputError(
             "mixing = in-batch takes one objective for all sets; give each set the same, or alternate."
         )

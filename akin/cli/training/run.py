@@ -64,6 +64,14 @@ class Run:
         self._measured_at = config.tau or self.tau or checkpoint.pooling.tau or _TAU
         base = fingerprint(checkpoint, verify_weights(checkpoint), max_tokens=config.max_tokens)
         self.settings: LoopSettings = settings_of(config.steps, LoopSettings)
+        self.config = config
+        n_batches = self.settings.n_steps * self.settings.accumulate
+        for own, n_drawn in zip(self.sets, self._schedule().drawn(n_batches), strict=True):
+            if n_drawn == 0:
+                raise InputError(
+                    f"{own.name} has so little weight that none of the {self.settings.n_steps:,} steps draws "
+                    "from it; raise its weight or n_steps, or leave the set out."
+                )
         low_rank = None if config.low_rank is None else settings_of(config.low_rank, LowRank)
         self.model = Trainable(
             checkpoint,

@@ -142,6 +142,16 @@ def test_accumulated_batches_count_alike(tmp_path: Path) -> None:
     assert len(json.loads((tmp_path / "a" / FIGURES).read_text())["losses"]) == 8
 
 
+def test_an_objective_may_name_its_settings_in_any_order(tmp_path: Path) -> None:
+    """Two sets mixed in batches have one objective, however its settings are ordered."""
+    config = write_run(tmp_path, extra=OTHER_SET)
+    text = config.read_text().replace("max_tokens", 'mixing = "in-batch"\nmax_tokens')
+    (given,) = re.findall(r"objective = \{ (name = .*), (temperature = .*?) \}", text)
+    text = text.replace('{ name = "mnrl" }', "{ " + ", ".join(reversed(given)) + " }")
+    config.write_text(text)
+    assert 2 == len(Run(read_config(config), tmp_path / "out", device="cpu").sets)
+
+
 def test_every_set_of_a_run_tells_what_belongs_together(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -276,6 +286,7 @@ def test_training_stops_where_nothing_gets_better(tmp_path: Path) -> None:
             InputError,
             "one",
         ),
+        (lambda text: text + OTHER_SET + "weight = 0.001\n", InputError, "none of the 8 steps draws from it"),
     ],
 )
 def test_what_a_configuration_may_not_say(
