@@ -72,7 +72,7 @@ _REASONS: Final = {
     "have](../decisions/measuring/no-kernel-in-c.md).",
     "P2": "From stored rows, 10,000 rows are also widened to float32, each when it is compared; the table of "
     "stages below shows the share of the distances. The goal is in milliseconds, so it depends on the "
-    "processor: on one that encodes a paper in 52 ms, given vectors took 3.3 ms (2026-11-27).",
+    "processor.",
     "P4": "The list of candidates holds 100 rows for each sentence, re-scored with stored vectors. With less "
     "effort a search is faster and finds fewer: `akin tune` measures both. The table of stages below shows "
     "what FAISS takes and what re-scoring takes.",

@@ -60,7 +60,7 @@ def rows(corpus: Path, n_papers: int, *, threads: int) -> Iterator[Row]:
         scale=1000 / n_papers,
         unit="ms a paper",
         least=1.9 if native else None,
-        note="" if native else "this processor has no instructions for bfloat16, so Akin encodes in float32",
+        note="" if native else "this processor has no instructions for bfloat16, so `auto` is float32",
     )
     for peer in list(actions)[1:]:
         yield beside(
