@@ -52,12 +52,16 @@ N_SWAPS = 10
 
 @pytest.fixture(scope="module")
 def data(tmp_path_factory: pytest.TempPathFactory, hashing: Encoder) -> Path:
-    """Return a collection of several segments of different sizes, so that coverage tells which are away."""
-    folder = tmp_path_factory.mktemp("trial")
+    """Return a collection of several segments."""
+    return collection(tmp_path_factory.mktemp("trial"), hashing)
+
+
+def collection(folder: Path, encoder: Encoder, **arguments: object) -> Path:
+    """Make a collection of segments of different sizes, so that coverage tells which are away."""
     papers = iter(many_papers(N_PAPERS))
     for size in SIZES:
         corpus = write_corpus(folder / "c.jsonl", list(islice(papers, size)))
-        build_quietly(corpus, folder / "data", hashing)
+        build_quietly(corpus, folder / "data", encoder, **arguments)
     return folder / "data"
 
 
@@ -136,10 +140,14 @@ def plain(answer: SearchAnswer) -> str:
     return repr(replace(answer, took_ms=0.0))
 
 
+@pytest.mark.parametrize("backend", ["exact", "ivfpq"])
 def test_500_queries_answer_as_on_one_machine(
-    data: Path, nodes: Nodes, here: SearchEngine, held: Held
+    backend: str, tmp_path: Path, hashing: Encoder, nodes: Nodes, held: Held
 ) -> None:
     """500 queries have bit for bit the same answers as on one machine; both times are printed."""
+    data = collection(tmp_path, hashing, backend=backend)
+    here = SearchEngine(open_snapshot(data), hashing_annotator, n_candidates=50)
+    assert {backend} == {each.entry.backend for each in here.snapshot.segments}
     shards = held(Shards(nodes.cluster.address, data, join_s=0.0))
     there = engine_of(data, shards)
     assert 3 == shards.n_shards
@@ -155,7 +163,7 @@ def test_500_queries_answer_as_on_one_machine(
         n_empty += not answers[0].results
     for name, own in times.items():
         print_figure(f"{name}: median {statistics.median(own):.1f} ms, p95 {np.percentile(own, 95):.1f} ms")
-    print_figure(f"{N_QUERIES} queries equal, {n_empty} of them without results")
+    print_figure(f"{backend}: {N_QUERIES} queries equal, {n_empty} of them without results")
 
 
 @dataclass(slots=True)
