@@ -26,6 +26,7 @@ MAX_WORDS = 5  # of an n-gram, as in the paper; a longer phrase is split into it
 MIN_WORDS = 2  # one word says little about a sentence
 _WORD = re.compile(r"[^\W_]+")
 _CHOICE = re.compile(r"\(([^()]*)\)")
+_LEFT_OVER = re.compile(r"[()|]")  # once the choices are taken out
 _stemmer = Stemmer.Stemmer("english")
 
 NGram = tuple[str, ...]
@@ -93,7 +94,7 @@ def read_phrases(path: Path = PHRASES, *, least_words: int = MIN_WORDS) -> Phras
         if not phrases or not isinstance(phrases, list) or not all(isinstance(p, str) for p in phrases):
             raise InputError(f'{path}: [{function}] must hold phrases = ["...", ...].')
         for phrase in phrases:
-            if re.search(r"[()|]", _CHOICE.sub("", phrase)):
+            if _LEFT_OVER.search(_CHOICE.sub("", phrase)):
                 raise InputError(
                     f"{path}: [{function}] has {phrase!r}, with an unpaired or nested bracket, or | outside "
                     "of brackets; write choices like (a|b c|)."
