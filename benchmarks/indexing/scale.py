@@ -1,7 +1,8 @@
 """The cost of larger collections, computed from measured runs: python -m benchmarks.indexing.scale
 
 It writes the tables of docs/measured/scale.md and its chart from docs/measured/sizes.json (commands and
-queries at 10,000 to 1,000,000 papers) and docs/measured/performance.json (the encoder).
+queries at 10,000 to 1,000,000 papers), sizes-short.json (10 million sentences of short papers) and
+performance.json (the encoder).
 """
 
 import json
@@ -11,20 +12,23 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
+import numpy as np
+
 from benchmarks.indexing.sizes_chart import Line, chart
 
 ROOT: Final = Path(__file__).parents[2]
 DIM: Final = 384  # minilm
 SENTENCES: Final = 8  # per paper of benchmarks.indexing.sizes
 TARGETS: Final = (10**6, 10**8, 10**9)
-_GB, _GPU_GB, _RESERVED_GB, _HOURS = 1e9, 80.0, 5.0, 3600.0
-_IVFPQ: Final = "`ivfpq`: codes of dim / 4, numbers, padding and lists"
+_GB, _GPU_GB, _RESERVED_GB, _HOURS = 1e9, 80.0, 3 * 2**30 / 1e9, 3600.0
+_RAY_S: Final = 0.05  # more for a query through Ray (docs/explanation/reliability.md, the cluster)
+_MEASURED_DIM: Final = 256  # of the vectors of sizes.json: `hashing`
 # Bytes per sentence: ``ivfpq`` and ``ivfsq`` from a file of 150,000 rows, ``hnsw`` from one of 54,000
 # (indexer/index/backends/faiss_hnsw.py), the others by construction.
 PARTS: Final[Mapping[str, float]] = {
     "vectors, float16": 2 * DIM,
     "vectors, float32": 4 * DIM,
-    _IVFPQ: 120,
+    "`ivfpq`: codes of dim / 4, numbers, padding and lists": 120,
     "`ivfsq`: codes of dim, numbers and lists": 400,
     "`hnsw`: codes of dim, and links": 656,
     "`flat` on a GPU: float32, and a norm": 4 * (DIM + 1),
@@ -42,14 +46,15 @@ _DRAWN: Final = ("Qdrant, float32 in memory", "Milvus, HNSW", "Vespa, HNSW over 
 _MACHINE_GB: Final = 128.0
 
 
-def tables(sizes: Mapping[str, Any], performance: Mapping[str, Any]) -> list[str]:
+def tables(sizes: Mapping[str, Any], short: Mapping[str, Any], performance: Mapping[str, Any]) -> list[str]:
     """Return the four tables, in Markdown: memory, building, searching, other engines."""
-    return [_memory(), _building(sizes, performance), _asking(sizes), _engines(sizes)]
+    own = _own_bytes(sizes, short)
+    return [_memory(), _building(sizes, performance), _asking(sizes, own), _engines(own)]
 
 
-def picture(sizes: Mapping[str, Any]) -> str:
+def picture(sizes: Mapping[str, Any], short: Mapping[str, Any]) -> str:
     """Draw memory and time of a query by number of sentences, as SVG: lines by the same arithmetic."""
-    fixed_s, slope_s, own_bytes = _query_line(sizes)
+    (fixed_s, slope_s), own = _query_line(sizes), _own_bytes(sizes, short)
     at = [10**power for power in range(6, 10)]
     engines = {name.partition(":")[0]: n_bytes for name, n_bytes in ENGINES.items()}
 
@@ -61,7 +66,7 @@ def picture(sizes: Mapping[str, Any]) -> str:
             (
                 "GB of memory",
                 [
-                    memory("ivfpq and the service's own", PARTS[_IVFPQ] + own_bytes),
+                    memory("the service's own, with ivfpq", _own_a_sentence(own)),
                     memory("vectors in float16, mapped", 2 * DIM),
                     *(memory(name, engines[name]) for name in _DRAWN),
                 ],
@@ -120,18 +125,31 @@ def _building(sizes: Mapping[str, Any], performance: Mapping[str, Any]) -> str:
     return _table(["hours of one core", *(_power(n) for n in TARGETS)], rows)
 
 
-def _query_line(sizes: Mapping[str, Any]) -> tuple[float, float, float]:
-    """Return, by the two largest runs, fixed seconds of a query, seconds and own bytes a sentence."""
-    few, many = ((SENTENCES * int(n), sizes[n]["queries"]) for n in sorted(sizes, key=int)[-2:])
-    more = many[0] - few[0]
-    slope = (many[1]["processor_s"] - few[1]["processor_s"]) / more
-    own = 2**20 * (many[1]["private_mib"] - few[1]["private_mib"]) / more
-    return few[1]["processor_s"] - slope * few[0], slope, own
+def _query_line(sizes: Mapping[str, Any]) -> tuple[float, float]:
+    """Return fixed seconds of a query and seconds a sentence, by the line through the two largest runs."""
+    largest = sorted(sizes, key=int)[-2:]
+    few, many = ((SENTENCES * int(n), sizes[n]["queries"]["processor_s"]) for n in largest)
+    slope = (many[1] - few[1]) / (many[0] - few[0])
+    return few[1] - slope * few[0], slope
 
 
-def _asking(sizes: Mapping[str, Any]) -> str:
+def _own_bytes(sizes: Mapping[str, Any], short: Mapping[str, Any]) -> tuple[float, float]:
+    """Return the service's own bytes a paper and a sentence, the latter with its codes in the index.
+
+    Own memory is a fixed part, one for each paper and one for each sentence: the three that agree with the
+    two largest runs and the one of short papers. Codes of more numbers are longer: a byte for four of them.
+    """
+    runs = [(int(n), SENTENCES * int(n), sizes[n]) for n in sorted(sizes, key=int)[-2:]]
+    runs += [(run["open"]["papers"], run["open"]["vectors"], run) for run in short.values()]
+    counts = np.array([[1.0, papers, sentences] for papers, sentences, _ in runs])
+    taken = np.array([2**20 * run["queries"]["private_mib"] for _, _, run in runs])
+    _, of_paper, of_sentence = np.linalg.solve(counts, taken).tolist()
+    return of_paper, of_sentence + (DIM - _MEASURED_DIM) / 4
+
+
+def _asking(sizes: Mapping[str, Any], own: tuple[float, float]) -> str:
     """Return the query table by the line through the two largest runs: a fixed part, and one per sentence."""
-    fixed, slope, own_bytes = _query_line(sizes)
+    fixed, slope = _query_line(sizes)
     seconds = [fixed + slope * n for n in TARGETS]
     return _table(
         ["", *(_power(n) for n in TARGETS)],
@@ -145,19 +163,27 @@ def _asking(sizes: Mapping[str, Any]) -> str:
                 *(str(_cores(s - fixed, 0.2 - fixed)) for s in seconds),
             ],
             [
-                f"own memory of the service, {own_bytes:.0f} bytes a sentence",
-                *(_size(n * own_bytes / _GB) + " GB" for n in TARGETS),
+                "the same in shards on Ray",
+                *(str(_cores(s - fixed, 0.2 - _RAY_S - fixed)) for s in seconds),
+            ],
+            [
+                f"own memory of the service, {own[0]:.0f} bytes a paper and {own[1]:.0f} a sentence",
+                *(_size(n * _own_a_sentence(own) / _GB) + " GB" for n in TARGETS),
             ],
         ],
     )
 
 
-def _engines(sizes: Mapping[str, Any]) -> str:
+def _own_a_sentence(own: tuple[float, float]) -> float:
+    """Return own bytes a sentence with its part of a paper of SENTENCES sentences."""
+    return own[0] / SENTENCES + own[1]
+
+
+def _engines(own: tuple[float, float]) -> str:
     """Return memory in GB, and machines of 128 GB, of Akin and of three engines."""
-    ivfpq = PARTS[_IVFPQ]
-    least = ivfpq + _query_line(sizes)[2]
+    least = _own_a_sentence(own)
     akin = {
-        "Akin, `ivfpq` and the service's own memory": least,
+        "Akin, the service's own memory, with the index (`ivfpq`)": least,
         "the same, and vectors in float16": least + 2 * DIM,
     }
     rows = []
@@ -192,26 +218,24 @@ def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
 
-def page(documents: Path) -> str:
-    """Return docs/measured/scale.md with its tables replaced."""
-    sizes, performance = (
-        json.loads((documents / name).read_text(encoding="utf-8"))
-        for name in ("measured/sizes.json", "measured/performance.json")
-    )
-    made = iter(tables(sizes, performance))
-    return re.sub(
-        r"(?m)(?:^\|.*\n)+",
-        lambda _: next(made) + "\n",
-        (documents / "measured" / "scale.md").read_text("utf-8"),
-    )
+def page(measured: Path) -> str:
+    """Return scale.md in the folder ``measured`` with its tables replaced."""
+    made = iter(tables(*(figures(measured, name) for name in ("sizes", "sizes-short", "performance"))))
+    text = (measured / "scale.md").read_text(encoding="utf-8")
+    return re.sub(r"(?m)(?:^\|.*\n)+", lambda _: next(made) + "\n", text)
+
+
+def figures(measured: Path, name: str) -> Any:
+    """Return the figures of ``name`` in the folder ``measured``."""
+    return json.loads((measured / f"{name}.json").read_text(encoding="utf-8"))
 
 
 def main() -> None:
     """Write the page and the chart."""
     measured = ROOT / "docs" / "measured"
-    (measured / "scale.md").write_text(page(ROOT / "docs"), encoding="utf-8")
-    sizes = json.loads((measured / "sizes.json").read_text(encoding="utf-8"))
-    (measured / "scale.svg").write_text(picture(sizes), encoding="utf-8")
+    (measured / "scale.md").write_text(page(measured), encoding="utf-8")
+    drawn = picture(figures(measured, "sizes"), figures(measured, "sizes-short"))
+    (measured / "scale.svg").write_text(drawn, encoding="utf-8")
 
 
 if __name__ == "__main__":
