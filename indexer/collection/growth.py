@@ -144,22 +144,29 @@ def publish_added(
     new: Sequence[NewSegment],
     *,
     gone: Int64[np.ndarray, " n_gone"] = NO_POSITIONS,
+    replaced: Sequence[Int64[np.ndarray, "..."]] | None = None,
     like: Manifest,
     keep: int,
 ) -> Manifest:
     """Publish ``base`` with the segments ``new``, whose visible papers replace those of ``base`` by id.
 
-    The papers of ``base`` at the positions ``gone`` are hidden. ``like`` gives the models and arguments of
+    ``replaced`` has the positions that each replaces, if they are known (``replaced_by``). The papers of
+    ``base`` at the positions ``gone`` are hidden. ``like`` gives the models and arguments of
     the new generation, and the catalog and change that it includes. The newest ``keep`` older generations
     remain, and those in use. The caller must hold the publishing lock.
     """
     segments: list[tuple[SegmentEntry, Int64[np.ndarray, ...]]] = []
     if base is not None:
-        replaced = [base.shared_with(each.open(), but=each.gone) for each in new]
+        replaced = replaced_by(base, new) if replaced is None else replaced
         places = zip(base.segments, _deleted_with(base, np.concatenate([gone, *replaced])), strict=True)
         segments = [(segment.entry, own) for segment, own in places if len(own) < len(segment)]
     segments += move_segments(data, new)
     return publish(data, like, segments, now=base, keep=keep)
+
+
+def replaced_by(base: Snapshot, new: Sequence[NewSegment]) -> list[Int64[np.ndarray, "..."]]:
+    """Return, for each new segment, the positions of the papers of ``base`` that it replaces."""
+    return [base.shared_with(each.open(), but=each.gone) for each in new]
 
 
 def _deleted_with(
@@ -199,7 +206,7 @@ def publish_changes(
     """
     # Most of this is read before the lock is taken, and only the changes of the last moment under it.
     last, changed = catalog.last_change(), _concerning(catalog.changed_since(seen), new, deleted)
-    found = read.find_all(deleted)
+    found, replaced = read.find_all(deleted), replaced_by(read, new)
     with publishing(data, read) as served:
         manifest = served.manifest
         if new and not manifest.is_made_like(read.manifest):
@@ -212,13 +219,15 @@ def publish_changes(
             deleted = {key for key in deleted if key not in changed} | removed.keys()
             outdated = removed if served is read else changed
             new = [left for each in new if not (left := each.without_outdated(outdated)).shows_none]
-        gone = served.find_all(deleted) if changed or served is not read else found
+        is_as_read = served is read and not changed
+        gone = found if is_as_read else served.find_all(deleted)
         if not new and not len(gone):
             return manifest
         if after is not None and after <= manifest.change:
             manifest = replace(manifest, change=max(seen, manifest.change))
         like = replace(manifest, catalog=catalog.identity())
-        return publish_added(data, served, new, gone=gone, like=like, keep=keep)
+        known = replaced if is_as_read else None
+        return publish_added(data, served, new, gone=gone, replaced=known, like=like, keep=keep)
 
 
 def _concerning(
