@@ -168,7 +168,8 @@ class Manifest:
             if fields["format_version"] != FORMAT_VERSION:
                 raise SnapshotCorruptError(
                     f"{path}: format version {fields['format_version']}, this Akin reads {FORMAT_VERSION}; "
-                    "run `akin index CORPUS --replace`"
+                    "open it with the version of Akin that wrote it, or run `akin reindex`, which rebuilds "
+                    "all files from the catalog without loss"
                 )
             encoder, tagger, functions = (fields.pop(name) for name in ("encoder", "tagger", "functions"))
             segments = tuple(SegmentEntry(**segment) for segment in fields.pop("segments"))
