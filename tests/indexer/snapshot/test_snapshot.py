@@ -189,9 +189,7 @@ def test_a_manifest_of_a_later_format_is_refused(data: Path) -> None:
     manifest = read_manifest(data, "000001")
     object.__setattr__(manifest, "format_version", 99)
     DataFolder(data).manifest("000001").write_bytes(manifest.to_json())
-    with pytest.raises(
-        SnapshotCorruptError, match="version 99.* run `akin reindex`, which rebuilds all files"
-    ):
+    with pytest.raises(SnapshotCorruptError, match=r"version 99.* run `akin reindex`, which"):
         open_snapshot(data)
 
 
