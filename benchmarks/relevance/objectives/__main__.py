@@ -28,7 +28,8 @@ import numpy as np
 import torch
 
 from akin.cli.training.config import RunConfig
-from akin.cli.training.run import Run
+from akin.cli.training.figures import stored_cost
+from akin.cli.training.run import FIGURES, Run
 from benchmarks.relevance.objectives.page import BEGUN_WITH, Figure, write_page
 from benchmarks.relevance.objectives.rows import TAU, Budget, Recipe, recipes
 from benchmarks.relevance.objectives.sets import ENCODER, MEASURED, make_sets, measured_on
@@ -79,13 +80,12 @@ def train_row(name: str, work: Path, budget: Budget) -> dict[str, Any]:
         began, before = clock(), _peak_mib(budget.device)
         history = run.train(on_progress=lambda *_: None)
         took, after = clock() - began, _peak_mib(budget.device)
-    n_papers = 2 * budget.batch * len(history.losses)
     tenth = max(1, len(history.losses) // 10)
     row = {
         "objective": dict(recipe.objective),
         "mixing": recipe.mixing,
         "gpu": None if budget.device == "cpu" else torch.cuda.get_device_name(),
-        "papers_a_second": n_papers / took,
+        "papers_a_second": stored_cost(to / FIGURES).n_papers / took,
         "peak_mib": after,
         "peak_before_mib": before,
         "first_loss": float(np.mean(history.losses[:tenth])),
@@ -97,7 +97,7 @@ def train_row(name: str, work: Path, budget: Budget) -> dict[str, Any]:
 
 def _run(recipe: Recipe, work: Path, to: Path, budget: Budget) -> Run:
     """Return the training run of ``recipe`` in the folder ``to``."""
-    sets = [{"path": work / "cocited", "objective": recipe.objective, "weight": 3}]
+    sets = [{"path": work / recipe.learnt_from, "objective": recipe.objective, "weight": 3}]
     if recipe.mixing:
         sets = [{"path": work / "contexts", "objective": recipe.objective, "weight": 1}, *sets]
     config = RunConfig.model_validate(

@@ -12,6 +12,10 @@ from pathlib import Path
 from typing import Any
 
 BEGUN_WITH = "minilm"
+_TRIPLETS = (
+    "Rows of citation triplets learn from as many citations instead, each with two hard and three random "
+    "negatives. "
+)
 _SETS = {
     "held-out": "Held-out co-citations: {queries} pairs, each positive among all of them",
     "citations": "Reference lists: {queries} papers, each with one of its references among those of all",
@@ -62,9 +66,10 @@ def page(results: Mapping[str, Any]) -> str:
             f"co-cited pairs for {steps['n_steps']} steps of {steps['batch']}: low-rank changes of rank 16, "
             f"rate {steps['learning_rate']:g}, {steps['max_tokens']} tokens of a text, tau {steps['tau']:g}, "
             f"seed {steps['seed']}. Rows that are mixed take a quarter of their examples from as many "
-            "sentences that cite one paper, by three ways of mixing. Papers of CSFCube, of SciFact and of "
-            "held-out pairs are in none of them. What is learnt in so few steps tells objectives "
-            "apart, and is not what any of them reaches in the end."
+            "sentences that cite one paper, by three ways of mixing. "
+            f"{_TRIPLETS if any('triplets' in row['name'] for row in results['rows']) else ''}"
+            "Papers of CSFCube, of SciFact and of held-out pairs are in none of them. What is learnt in so "
+            "few steps tells objectives apart, and is not what any of them reaches in the end."
         ),
         (
             "Figures are in percent. The first row of a table is the encoder begun with; below it stands by "

@@ -28,10 +28,14 @@ class Budget:
 
 @dataclass(frozen=True, slots=True)
 class Recipe:
-    """One row: an objective with its settings; ``mixing`` is how citing sentences are mixed with papers."""
+    """One row: an objective with its settings, and the set that it learns from.
+
+    ``mixing`` is how citing sentences are mixed with it.
+    """
 
     objective: Mapping[str, Any]
     mixing: str = ""
+    learnt_from: str = "cocited"
     precision: Precision = Precision.FLOAT32
 
 
@@ -58,6 +62,10 @@ def recipes() -> dict[str, Recipe]:
         "attention": Recipe({"name": "attention", **tau}),
         "in-batch, document": Recipe({**both, "distances": ["document"]}),
         "in-batch, mean_min": Recipe({**both, "distances": ["mean_min"]}),
+        "specter, margin 0.1; citation triplets": Recipe(
+            {"name": "specter", **narrow}, learnt_from="citations"
+        ),
+        "mnrl; citation triplets": Recipe({"name": "mnrl"}, learnt_from="citations"),
         "in-batch, attention": Recipe({**both, "distances": ["attention"]}),
         "specter, margin 0.1": Recipe({"name": "specter", **narrow}),
         "max, margin 0.1": Recipe({"name": "max", **narrow}),

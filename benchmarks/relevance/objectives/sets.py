@@ -14,7 +14,7 @@ from evaluation.collection import Collection
 from evaluation.measurement import load_collection
 from evaluation.sets.pairs import read_set
 from models.encoder import load_encoder
-from models.training.examples import TrainingSet
+from models.training.examples import Example, TrainingSet
 from models.training.pairs.alignment import align
 
 DEMO = Path(akin.__file__).parent / "demo" / "papers.jsonl"
@@ -51,18 +51,24 @@ def make_sets(data: Path, csfcube: Path, scifact: Path, work: Path, budget: Budg
     if not (sentences / "report.json").exists():
         found = [data / "single_citation_contexts.jsonl.gz"]
         recipes_of.contexts(papers, found, sentences, leave_out=leave_out, **alike)
-    for source, to in ((whole, work / "cocited"), (sentences, work / "contexts")):
+    held_out = {name for made in (lists, whole, sentences) for name in read_set(made / HELD_OUT).texts}
+    for source, to in ((own, work / own.name.removeprefix("all-")) for own in (lists, whole, sentences)):
         if (to / "report.json").exists():
             continue
-        made, held_out = read_set(source), read_set(sentences / HELD_OUT).texts
-        left = [own for own in made.examples if own.query not in held_out and own.positive not in held_out]
+        made = read_set(source)
+        left = [own for own in made.examples if held_out.isdisjoint(named_in(own))]
         drawn = np.random.default_rng(SEED).permutation(len(left))[: budget.n_examples]
         examples = [left[i] for i in drawn]
         if source == whole:
             encoder = load_encoder(ENCODER, device=budget.device)
             examples = align(examples, made.texts, encoder, on_progress=lambda *_: None)
-        texts = {name: made.texts[name] for own in examples for name in (own.query, own.positive)}
+        texts = {name: made.texts[name] for own in examples for name in named_in(own)}
         write_set(to, TrainingSet(to.name, texts, examples), {"drawn": len(examples), "seed": SEED})
+
+
+def named_in(example: Example) -> tuple[str, ...]:
+    """Return the names of the texts of an example."""
+    return example.query, example.positive, *example.negatives
 
 
 def measured_on(csfcube: Path, scifact: Path, work: Path) -> dict[str, Collection]:
