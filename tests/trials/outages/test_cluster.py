@@ -1,6 +1,7 @@
 """Tests of a cluster of three nodes: it answers like one machine, and survives kills under load."""
 
 import os
+import re
 import shutil
 import signal
 import statistics
@@ -25,9 +26,10 @@ from indexer.catalog.catalog import Catalog
 from indexer.cluster import connect
 from indexer.collection.delete import delete_papers
 from indexer.collection.growth import Bounds
+from indexer.collection.publishing import served_generation
 from indexer.encoding.on_cluster import EncodeOnCluster
 from indexer.encoding.parts import Part
-from indexer.files.data_folder import CATALOG_FILE
+from indexer.files.data_folder import CATALOG_FILE, DataFolder
 from indexer.snapshot.opening import open_snapshot
 from models.encoder import Encoder
 from models.types import Facet, Filters
@@ -369,6 +371,27 @@ def test_encoding_goes_on_when_its_processes_are_killed(
     here, there = (open_snapshot(tmp_path / name) for name in ("here", "there"))
     print_figure(f"{len(killed_pids)} processes killed while {len(there):,} papers were encoded")
     assert len(killed_pids) >= 3
+    for one, other in zip(here.segments, there.segments, strict=True):
+        assert one.entry.files == other.entry.files
+
+
+def test_an_index_on_a_cluster_that_was_killed_resumes(nodes: Nodes, tmp_path: Path) -> None:
+    """Given again, `akin index --ray` encodes what is missing; the collection is that of one machine."""
+    corpus, data = write_corpus(tmp_path / "c.jsonl", many_papers(8_000)), DataFolder(tmp_path / "there")
+    index = [sys.executable, "-m", "akin", "index", str(corpus), "--encoder", "hashing", "--device", "cpu"]
+    run = partial(subprocess.run, cwd=ROOT, capture_output=True, text=True, check=True)
+    run([*index, "--data", str(tmp_path / "here")])
+    index += ["--data", str(data.root), "--ray", nodes.cluster.address]
+    indexing = subprocess.Popen(index, cwd=ROOT, stderr=subprocess.DEVNULL)
+    soon(lambda: len([*data.building.glob("*/part-*")]) >= 2, every_s=0.01)
+    indexing.kill()
+    indexing.wait()
+    assert served_generation(data.root) is None
+    reused = re.search(r"([\d,]+) papers had been encoded before", run(index).stdout)
+    assert reused
+    print_figure(f"killed after {reused[1]} of 8,000 papers")
+    here, there = (open_snapshot(tmp_path / name) for name in ("here", "there"))
+    assert 8_000 == len(here) == len(there)
     for one, other in zip(here.segments, there.segments, strict=True):
         assert one.entry.files == other.entry.files
 
