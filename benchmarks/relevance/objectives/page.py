@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 BEGUN_WITH = "minilm"
+_STRICT = "Strict pairs are those that two citing papers or more cite in one sentence. "
 _TRIPLETS = (
     "Rows of citation triplets learn from as many citations instead, each with two hard and three random "
     "negatives. "
@@ -67,7 +68,8 @@ def page(results: Mapping[str, Any]) -> str:
             f"rate {steps['learning_rate']:g}, {steps['max_tokens']} tokens of a text, tau {steps['tau']:g}, "
             f"seed {steps['seed']}. Rows that are mixed take a quarter of their examples from as many "
             "sentences that cite one paper, by three ways of mixing. "
-            f"{_TRIPLETS if any('triplets' in row['name'] for row in results['rows']) else ''}"
+            f"{_STRICT * any('strict' in row['name'] for row in results['rows'])}"
+            f"{_TRIPLETS * any('triplets' in row['name'] for row in results['rows'])}"
             "Papers of CSFCube, of SciFact and of held-out pairs are in none of them. What is learnt in so "
             "few steps tells objectives apart, and is not what any of them reaches in the end."
         ),

@@ -62,6 +62,7 @@ def recipes() -> dict[str, Recipe]:
         "attention": Recipe({"name": "attention", **tau}),
         "in-batch, document": Recipe({**both, "distances": ["document"]}),
         "in-batch, mean_min": Recipe({**both, "distances": ["mean_min"]}),
+        "in-batch, ot; strict pairs": Recipe({**both, "distances": ["ot"]}, learnt_from="strict"),
         "specter, margin 0.1; citation triplets": Recipe(
             {"name": "specter", **narrow}, learnt_from="citations"
         ),

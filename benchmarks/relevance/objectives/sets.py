@@ -52,11 +52,14 @@ def make_sets(data: Path, csfcube: Path, scifact: Path, work: Path, budget: Budg
         found = [data / "single_citation_contexts.jsonl.gz"]
         recipes_of.contexts(papers, found, sentences, leave_out=leave_out, **alike)
     held_out = {name for made in (lists, whole, sentences) for name in read_set(made / HELD_OUT).texts}
-    for source, to in ((own, work / own.name.removeprefix("all-")) for own in (lists, whole, sentences)):
+    drawn_from = {"citations": lists, "cocited": whole, "contexts": sentences, "strict": whole}
+    for name, source in drawn_from.items():
+        to, least_contexts = work / name, 2 * (name == "strict")
         if (to / "report.json").exists():
             continue
         made = read_set(source)
         left = [own for own in made.examples if held_out.isdisjoint(named_in(own))]
+        left = [own for own in left if len(own.contexts) >= least_contexts]
         drawn = np.random.default_rng(SEED).permutation(len(left))[: budget.n_examples]
         examples = [left[i] for i in drawn]
         if source == whole:
