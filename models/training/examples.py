@@ -30,6 +30,11 @@ class Example:
     aligned: tuple[int, int] | None = None
     belong: tuple[str, ...] = ()
 
+    @property
+    def named(self) -> tuple[str, ...]:
+        """The ids of its texts: the query, the positive and the negatives, in this order."""
+        return (self.query, self.positive, *self.negatives)
+
 
 @dataclass(frozen=True)
 class TrainingSet:
@@ -49,8 +54,7 @@ class TrainingSet:
         if not self.examples:
             raise InputError(f"The training set {self.name} holds no example; give it at least one.")
         for number, example in enumerate(self.examples, start=1):
-            named = (example.query, example.positive, *example.negatives)
-            if absent := [text for text in named if text not in self.texts]:
+            if absent := [text for text in example.named if text not in self.texts]:
                 raise InputError(
                     f"Example {number} of {self.name} names {absent[0]!r}, which is not one of its texts."
                 )

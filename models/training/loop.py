@@ -187,7 +187,7 @@ class Training:
         own = [self._sets[of] for of, _ in drawn.chosen]
         names, papers = [], []
         for example, of in zip(examples, own, strict=True):
-            for name in (example.query, example.positive, *example.negatives):
+            for name in example.named:
                 names.append(name)
                 papers.append(of.texts[name])
         self._cost.n_papers += len(papers)

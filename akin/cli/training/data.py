@@ -222,7 +222,7 @@ def queries(
     examples, texts = read_queries(files)
     guard = _guard(leave_out, leave_out_ids)
     kept = guard.without_leaks(texts)
-    clean = [own for own in examples if {own.query, own.positive, *own.negatives} <= kept.keys()]
+    clean = [own for own in examples if kept.keys() >= {*own.named}]
     merged = with_equal_texts_merged(clean, kept)
     _write(out, "queries", merged, kept, guard, held_out=held_out, seed=seed)
 

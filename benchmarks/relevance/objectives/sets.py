@@ -14,7 +14,7 @@ from evaluation.collection import Collection
 from evaluation.measurement import load_collection
 from evaluation.sets.pairs import read_set
 from models.encoder import load_encoder
-from models.training.examples import Example, TrainingSet
+from models.training.examples import TrainingSet
 from models.training.pairs.alignment import align
 
 DEMO = Path(akin.__file__).parent / "demo" / "papers.jsonl"
@@ -58,20 +58,15 @@ def make_sets(data: Path, csfcube: Path, scifact: Path, work: Path, budget: Budg
         if (to / "report.json").exists():
             continue
         made = read_set(source)
-        left = [own for own in made.examples if held_out.isdisjoint(named_in(own))]
+        left = [own for own in made.examples if held_out.isdisjoint(own.named)]
         left = [own for own in left if len(own.contexts) >= least_contexts]
         drawn = np.random.default_rng(SEED).permutation(len(left))[: budget.n_examples]
         examples = [left[i] for i in drawn]
         if source == whole:
             encoder = load_encoder(ENCODER, device=budget.device)
             examples = align(examples, made.texts, encoder, on_progress=lambda *_: None)
-        texts = {name: made.texts[name] for own in examples for name in named_in(own)}
+        texts = {name: made.texts[name] for own in examples for name in own.named}
         write_set(to, TrainingSet(to.name, texts, examples), {"drawn": len(examples), "seed": SEED})
-
-
-def named_in(example: Example) -> tuple[str, ...]:
-    """Return the names of the texts of an example."""
-    return example.query, example.positive, *example.negatives
 
 
 def measured_on(csfcube: Path, scifact: Path, work: Path) -> dict[str, Collection]:

@@ -223,6 +223,6 @@ def training_set(name: str, examples: Sequence[Example], texts: Mapping[str, Pap
 
     Of texts that only ``belong`` to a query, none is added, and the others' ids are left out.
     """
-    named = {text for own in examples for text in (own.query, own.positive, *own.negatives)}
+    named = {text for own in examples for text in own.named}
     kept = [replace(own, belong=tuple(other for other in own.belong if other in named)) for own in examples]
     return TrainingSet(name, {i: texts[i] for i in texts if i in named}, tuple(kept))
