@@ -92,12 +92,11 @@ def measured(section: str, device: str, sizes: Sizes, end: float) -> Iterator[Ro
     """Yield the lines of a section until ``end``; raises TimeoutError if the time runs out."""
     rows: Callable[[str, Sizes], Iterator[Row]] = import_module(f"benchmarks.on_device.{section}").rows
     of_section = rows(device, sizes)
-    for row in of_section:
+    while time.monotonic() < end:
+        row = next(of_section, None)
+        if row is None:
+            return
         yield row
-        if time.monotonic() > end:
-            break
-    else:
-        return
     raise TimeoutError("no time was left for all of it; give it more --minutes, or take it --only")
 
 
