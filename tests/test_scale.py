@@ -34,9 +34,8 @@ def test_the_arithmetic_is_that_of_a_line() -> None:
     ]
     memory, building, asking, engines = tables(sizes, short, {"rows": rows})
     slower = [{**row, "theirs": 500.0} for row in rows]
-    assert (
-        "bfloat16" not in tables(sizes, short, {"rows": slower})[1]
-    )  # as on a processor without its instructions
+    # As on a processor without its instructions.
+    assert "bfloat16" not in tables(sizes, short, {"rows": slower})[1]
     assert "| vectors, float16 | 768 | 6,144 | 0.77 | 77 | 768 |" in memory
     assert "| encode, float32 (72 ms a paper) | 2.5 | 250 | 2,500 |" in building
     assert "| encode, bfloat16 (36 ms a paper) | 1.2 | 125 | 1,250 |" in building

@@ -81,7 +81,7 @@ class FunctionsSet:
         labelled = self.labelled(path)
         files = [file.name for file in self.files(path)]
         # The ids of PubMed RCT are those of PubMed.
-        prefixes = ("", "pmid:") if ".txt" in files[0] else ("",)
+        prefixes = ("", "pmid:") if files[0].removesuffix(".gz").endswith(".txt") else ("",)
         notes = (f"Sentences of {', '.join(files)}.",)
         return Collection("functions", labelled.papers, (), {}, 1, MEASURES, notes, id_prefixes=prefixes)
 

@@ -55,5 +55,5 @@ def _in_catalog(data: Path, *, n_deleted: int) -> Iterator[None]:
         if not n_deleted:
             raise
         raise type(error)(
-            f"{error}\nThe deletion is in the catalog and takes effect with the next publication, if not yet."
+            f"{error}\nThe deletion is in the catalog, and shows with the next publication at the latest."
         ) from error

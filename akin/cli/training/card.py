@@ -94,7 +94,7 @@ def _measured(figures: RunFigures, *, share: float) -> list[str]:
         return table
     apart = ", ".join(f"{name} {own[name] - before[name]:+.1f}" for name in names)
     mix = ", its mix as it began" if figures.layer_shares else ""
-    kept = f" Measured was the whole change, of which this encoder keeps {share:g}." if share < 1 else ""
+    kept = f" The whole change was measured; this encoder keeps {share:g} of it." if share < 1 else ""
     return [
         *table,
         "",

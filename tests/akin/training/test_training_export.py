@@ -183,7 +183,7 @@ def test_a_checkpoint_is_chosen_and_described_by_what_is_configured_now(
         tmp_path / "best", share=1
     )
     running.write(tmp_path / "half", share=0.5)
-    kept = "Measured was the whole change, of which this encoder keeps 0.5."
+    kept = "The whole change was measured; this encoder keeps 0.5 of it."
     assert [False, True] == [kept in (tmp_path / name / CARD).read_text() for name in ("best", "half")]
     assert before in config.read_text()
     config.write_text(config.read_text().replace(before, after))
