@@ -13,6 +13,7 @@ from typing import Final
 
 from sqlalchemy import Connection, func, select
 
+from indexer.catalog.current import changed_after, make_hashes_current, mark_deleted
 from indexer.catalog.purging import (
     PurgeCounts,
     is_known,
@@ -41,12 +42,9 @@ from indexer.catalog.store import Store
 from indexer.catalog.tables import CurrentRow, IdentityRow, PaperRow, StagedRow
 from indexer.catalog.versions import (
     UNSTORABLE,
-    changed_after,
     checked_hashes,
     in_batches,
     insert_papers,
-    make_hashes_current,
-    mark_deleted,
     read_papers,
     stored_hashes,
 )

@@ -9,8 +9,9 @@ from typing import NamedTuple
 
 from sqlalchemy import Connection, delete, exists, func, literal, select, true, update
 
+from indexer.catalog.current import make_current
 from indexer.catalog.tables import CurrentRow, PaperRow, QuarantineRow, SentenceRow, StagedRow
-from indexer.catalog.versions import BATCH_PAPERS, in_batches, insert_on_conflict, insert_papers, make_current
+from indexer.catalog.versions import BATCH_PAPERS, in_batches, insert_on_conflict, insert_papers
 from models.types import Paper
 
 

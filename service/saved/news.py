@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-from indexer.catalog.versions import AddedPaper
+from indexer.catalog.current import AddedPaper
 from models.errors import SentenceSelectionError
 from models.types import RankedPaper
 from service.answer_warnings import WarningCode, warning

@@ -14,10 +14,10 @@ from typing import Any, Final
 
 from sqlalchemy import ColumnElement, Connection, and_, delete, func, insert, select, update
 
+from indexer.catalog.current import AddedPaper, added_after
 from indexer.catalog.database import Database
 from indexer.catalog.store import Store
 from indexer.catalog.tables import CurrentRow, SavedQueryRow
-from indexer.catalog.versions import AddedPaper, added_after
 from models.errors import InputError, QueryError, SavedQueryConflictError, SavedQueryNotFoundError
 from service.access.api_keys import expect_not_revoked
 from service.search.query import Detail

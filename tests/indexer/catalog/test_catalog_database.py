@@ -19,10 +19,10 @@ from alembic.runtime.migration import MigrationContext
 from sqlalchemy import Connection, event, inspect, make_url, text
 
 from indexer.catalog.catalog import Catalog
+from indexer.catalog.current import changed_after
 from indexer.catalog.database import Database
 from indexer.catalog.migrations import NEWEST, applied, make, scripts
 from indexer.catalog.tables import Base
-from indexer.catalog.versions import changed_after
 from indexer.files.data_folder import CATALOG_FILE
 from models.errors import InputError, MissingPackageError, StorageError
 from models.types import Paper, Sentence

@@ -10,7 +10,7 @@ import pytest
 from fastapi.testclient import TestClient
 
 from indexer.catalog.catalog import Catalog
-from indexer.catalog.versions import AddedPaper
+from indexer.catalog.current import AddedPaper
 from indexer.collection.rollback import rollback
 from indexer.files.data_folder import CATALOG_FILE
 from indexer.snapshot.opening import open_snapshot

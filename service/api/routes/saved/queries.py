@@ -7,7 +7,7 @@ from typing import Annotated, Any, Final, TypeVar
 from fastapi import APIRouter, Depends, Path, Query, Request, Response
 from pydantic import Field
 
-from indexer.catalog.versions import AddedPaper
+from indexer.catalog.current import AddedPaper
 from models.errors import SavedQueryConflictError, SavedQueryNotFoundError
 from service.access.feeds import FeedOf
 from service.access.in_turn import read_then_compute
