@@ -13,7 +13,7 @@ from typing import Final
 
 from sqlalchemy import Connection, func, select
 
-from indexer.catalog.current import changed_after, make_hashes_current, mark_deleted
+from indexer.catalog.current import Compared, changed_after, make_hashes_current, mark_deleted
 from indexer.catalog.purging import (
     PurgeCounts,
     is_known,
@@ -198,7 +198,7 @@ class Catalog(Store):
         released = [digest for digest in encoded if digest in there] if there else []
         if released or refused:
             with self.database.writing() as connection:
-                note_outcome(connection, models, released, refused)
+                note_outcome(connection, models, released, refused, change=_last_change(connection) + 1)
 
     def refused(self, models: str) -> dict[str, str]:
         """Return the ids, by content hash, of papers whose current versions ``models`` could not encode."""
@@ -224,13 +224,14 @@ class Catalog(Store):
         """Return what ``changes_since`` yields as a dictionary by paper id."""
         return dict(self.changes_since(change))
 
-    def changes_since(self, change: int) -> Generator[tuple[str, str | None]]:
+    def changes_since(self, change: int, *, but: Compared | None = None) -> Generator[tuple[str, str | None]]:
         """Yield the papers changed after ``change``, read in chunks: first deleted papers, with ``None``.
 
-        The others follow in the order first stored, each with the content hash of its current version.
+        The others follow in the order first stored, each with the content hash of its current version; those
+        that were compared already (``but``) are left out.
         """
         with self.database.reading() as connection:
-            yield from changed_after(connection, change)
+            yield from changed_after(connection, change, but)
 
     def current_hashes(self, paper_ids: Iterable[str]) -> dict[str, str]:
         """Return the content hashes of the current versions by paper id; papers without one are left out."""

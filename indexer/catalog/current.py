@@ -4,12 +4,19 @@ import time
 from collections.abc import Iterator, Sequence
 from typing import Final, NamedTuple
 
-from sqlalchemy import BigInteger, ColumnElement, Connection, Select, case, literal, select, update
+from sqlalchemy import BigInteger, ColumnElement, Connection, Select, case, func, literal, select, update
 
 from indexer.catalog.tables import CurrentRow, PaperRow, QuarantineRow, StagedRow
 from indexer.catalog.versions import in_batches, insert_on_conflict
 
 _READ_AT_ONCE: Final = 1_000  # rows
+
+
+class Compared(NamedTuple):
+    """The changes up to the one with this number, of papers first stored up to the version ``digest``."""
+
+    digest: str
+    change: int
 
 
 class AddedPaper(NamedTuple):
@@ -62,6 +69,21 @@ def make_current(
     )
 
 
+def mark_pending(connection: Connection, keys: Select[int], change: int) -> None:
+    """Let the papers whose current versions have these keys change as of ``change``, with the same content.
+
+    Papers that were never shown, because of the quarantine, count as added then.
+    """
+    numbers = {"added": change, "added_at": int(time.time())}
+    is_new = CurrentRow.added == CurrentRow.change
+    dates = {
+        name: case((is_new, number), else_=getattr(CurrentRow, name)) for name, number in numbers.items()
+    }
+    connection.execute(
+        update(CurrentRow).where(CurrentRow.paper_key.in_(keys)).values(change=change, **dates)
+    )
+
+
 def mark_deleted(connection: Connection, paper_ids: Sequence[str], change: int) -> None:
     """Delete papers as of ``change``, unless they are deleted already; their versions stay."""
     if not paper_ids:
@@ -78,12 +100,17 @@ def mark_deleted(connection: Connection, paper_ids: Sequence[str], change: int) 
     )
 
 
-def changed_after(connection: Connection, change: int) -> Iterator[tuple[str, str | None]]:
-    """Yield the papers changed after ``change`` with their current content hashes, deleted ones first."""
+def changed_after(
+    connection: Connection, change: int, but: Compared | None = None
+) -> Iterator[tuple[str, str | None]]:
+    """Yield the papers changed after ``change`` with their current content hashes, deleted ones first.
+
+    Those that were compared already (``but``) are left out, except deleted ones.
+    """
     statement = (
         select(CurrentRow.paper_id, PaperRow.content_hash)
         .outerjoin(PaperRow, PaperRow.key == CurrentRow.paper_key)
-        .where(CurrentRow.change > change)
+        .where(CurrentRow.change > change, *([] if but is None else [_is_left(but)]))
         # By the key of `papers`: to sort by that of `current_papers`, SQLite would read the whole table.
         .order_by(PaperRow.key.nulls_first(), CurrentRow.paper_id)
         .execution_options(yield_per=_READ_AT_ONCE)
@@ -91,6 +118,13 @@ def changed_after(connection: Connection, change: int) -> Iterator[tuple[str, st
     with connection.execute(statement) as rows:
         for row in rows:
             yield row.paper_id, row.content_hash
+
+
+def _is_left(compared: Compared) -> ColumnElement[bool]:
+    key = select(PaperRow.key).where(PaperRow.content_hash == compared.digest).scalar_subquery()
+    # If the version was removed for good meanwhile, every change is looked at again.
+    is_later = CurrentRow.paper_key > func.coalesce(key, 0)
+    return CurrentRow.paper_key.is_(None) | (CurrentRow.change > compared.change) | is_later
 
 
 def added_after(connection: Connection, change: int, *, most: int, not_before: int = 0) -> list[AddedPaper]:

@@ -6,10 +6,11 @@ from typing import Any, Final
 
 from sqlalchemy import Connection, delete, func, insert, select
 
+from indexer.catalog.current import mark_pending
 from indexer.catalog.tables import CurrentRow, PaperRow, QuarantineRow
 from indexer.catalog.versions import in_batches
 
-_MAX_CHARS: Final = 1_000  # of a reason, which may quote the output of another program
+MAX_CHARS: Final = 1_000  # of a reason, which may quote the output of another program
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,14 +31,23 @@ class Quarantine:
 
 
 def note_outcome(
-    connection: Connection, models: str, released: Sequence[str], refused: Sequence[QuarantinedPaper]
+    connection: Connection,
+    models: str,
+    released: Sequence[str],
+    refused: Sequence[QuarantinedPaper],
+    *,
+    change: int,
 ) -> None:
-    """Record the ``refused`` versions that are current, and take out those with the hashes ``released``."""
+    """Record the ``refused`` versions that are current, and take out those with the hashes ``released``.
+
+    Released papers change as of ``change``, so that they are pending until a generation shows them.
+    """
     for batch in in_batches(released):
         keys = select(PaperRow.key).where(PaperRow.content_hash.in_(batch))
         connection.execute(
             delete(QuarantineRow).where(QuarantineRow.models == models, QuarantineRow.paper_key.in_(keys))
         )
+        mark_pending(connection, keys, change)
     for some in in_batches(refused):
         _insert(connection, models, {paper.content_hash: paper.reason for paper in some})
 
@@ -54,7 +64,7 @@ def _insert(connection: Connection, models: str, reasons: Mapping[str, str]) -> 
         )
     )
     rows: list[dict[str, Any]] = [
-        {"paper_key": row.key, "models": models, "reason": reasons[row.content_hash][:_MAX_CHARS]}
+        {"paper_key": row.key, "models": models, "reason": reasons[row.content_hash][:MAX_CHARS]}
         for row in current
     ]
     if rows:

@@ -237,9 +237,9 @@ class _Load:
             return {entry.name for entry in manifest.segments}
         shared = (base.shared_with(each.open(), but=each.gone) for each in new)
         self.n_replaced += sum(int(base.live[positions].sum()) for positions in shared)
-        after = base.manifest.change if shown == change.previous else change.previous
-        manifest = publish_changes(
-            self.data, base, new, self.catalog, after=after, seen=change.number, keep=self.keep
+        are_all = shown == change.previous
+        manifest, _ = publish_changes(
+            self.data, base, new, self.catalog, seen=change.number, are_all=are_all, keep=self.keep
         )
         return {entry.name for entry in manifest.segments} - {each.entry.name for each in base.segments}
 

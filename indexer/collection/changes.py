@@ -4,13 +4,15 @@ The catalog holds every accepted change; a generation records the last change th
 stops in between, the next call continues from there.
 """
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import closing, suppress
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from typing import Final
 
 from indexer.catalog.catalog import Catalog
+from indexer.catalog.current import Compared
 from indexer.collection.growth import prepare_segments, publish_changes
 from indexer.collection.publishing import publishing
 from indexer.encoding.arguments import expect_models
@@ -63,13 +65,16 @@ def publish_pending(
     with other models; BuildLockedError if another process is still publishing them after ``wait_s`` seconds.
     """
     folder, compared = DataFolder(data), base
+    published = ""  # the generation that this call published last
+    passed: Compared | None = None  # the changes that it was compared with
     with folder.working(Work.CHANGES, wait_s=wait_s):
         while True:
             read = served_snapshot(data, beside=base) or open_snapshot(data, reread=False)
             expect_models(read.manifest, annotator)
             last = expect_own_catalog(read.manifest, catalog)
             shown = since if read is compared else 0
-            differing = differing_papers(catalog, read, shown, most=at_once)
+            passed = passed if read.manifest.generation == published else None
+            differing = differing_papers(catalog, read, shown, most=at_once, but=passed)
             with publishing(data, read) as served:
                 if served is not read:  # others published papers that were in the catalog before
                     base = served
@@ -86,14 +91,21 @@ def publish_pending(
                 continue  # another process has published them
             is_last = len(differing) < at_once
             deleted = [key for key, digest in differing.items() if digest is None]
-            after = read.manifest.change if is_last else None
             with suppress(EncoderMismatchError):  # others re-indexed: the next round opens their generation
-                manifest = publish_changes(
-                    data, read, new, catalog, deleted=deleted, after=after, seen=last, keep=keep
+                manifest, was_served = publish_changes(
+                    data, read, new, catalog, deleted=deleted, seen=last, are_all=is_last, keep=keep
                 )
-                if is_last:
+                if is_last and was_served:
                     _remove_published_work(data, catalog)
                     return PublishedState(manifest, last)
+                published = manifest.generation if was_served else ""
+                passed = _compared(differing, last)
+
+
+def _compared(differing: Mapping[str, str | None], change: int) -> Compared | None:
+    """Return how far the changes were compared in which all ``differing`` papers were found."""
+    *_, digest = differing.values()  # deleted papers come first
+    return None if digest is None else Compared(digest, change)
 
 
 def _encoded(
@@ -137,25 +149,37 @@ def _work(data: Path) -> Path:
 
 
 def differing_papers(
-    catalog: Catalog, base: Snapshot, since: int = 0, *, most: int | None = None
+    catalog: Catalog,
+    base: Snapshot,
+    since: int = 0,
+    *,
+    most: int | None = None,
+    but: Compared | None = None,
 ) -> dict[str, str | None]:
     """Return the papers that differ between ``base`` and the catalog, with their hashes in the catalog.
 
     ``None`` means deleted. At most ``most`` papers are returned, deleted ones first. Changes up to ``since``
-    are taken as shown. Quarantined papers are left out: ``base`` keeps the version it shows, if any. Raises
-    StorageError.
+    and those compared already (``but``) are taken as shown. Quarantined papers are left out: ``base`` keeps
+    the version it shows, if any. Raises StorageError.
     """
-    differing: dict[str, str | None] = {}
+    return dict(islice(_differing(catalog, base, since, but), most))
+
+
+def count_pending(catalog: Catalog, base: Snapshot) -> int:
+    """Return the number of papers that differ between ``base`` and the catalog; raises StorageError."""
+    return sum(1 for _ in _differing(catalog, base, 0, None))
+
+
+def _differing(
+    catalog: Catalog, base: Snapshot, since: int, but: Compared | None
+) -> Iterator[tuple[str, str | None]]:
     refused: Mapping[str, str] | None = None
-    with closing(catalog.changes_since(max(since, base.manifest.change))) as changes:
+    with closing(catalog.changes_since(max(since, base.manifest.change), but=but)) as changes:
         for key, digest in changes:
             if digest != base.content_hash(key):
                 refused = catalog.refused(base.manifest.models_key) if refused is None else refused
                 if digest not in refused:
-                    differing[key] = digest
-            if len(differing) == most:
-                break
-    return differing
+                    yield key, digest
 
 
 def shown_change(catalog: Catalog, base: Snapshot) -> int:

@@ -37,10 +37,10 @@ def delete_papers(data: Path, paper_ids: Sequence[str], catalog: Catalog, *, kee
         there = {key: None for key in wanted if key in held or base.find(key) is not None}
         shown = shown_change(catalog, base)
         change = catalog.delete(there)
-        after = base.manifest.change if shown == change.previous else change.previous
+        are_all = shown == change.previous
         with _in_catalog(data, n_deleted=len(there)):
-            manifest = publish_changes(
-                data, base, (), catalog, deleted=there, after=after, seen=change.number, keep=keep
+            manifest, _ = publish_changes(
+                data, base, (), catalog, deleted=there, seen=change.number, are_all=are_all, keep=keep
             )
     return Deletion(manifest, len(there), tuple(key for key in wanted if key not in there))
 

@@ -192,17 +192,22 @@ def publish_changes(
     catalog: Catalog,
     *,
     deleted: Collection[str] = (),
-    after: int | None,
     seen: int,
+    are_all: bool,
     keep: int,
-) -> Manifest:
+) -> tuple[Manifest, bool]:
     """Add the segments ``new`` to the served generation, ``read`` until now, and hide the ``deleted`` papers.
 
-    ``new`` and ``deleted`` are all changes of ``catalog`` after ``after`` up to ``seen``, or some of them if
-    ``after`` is ``None``. Papers that others deleted since are hidden too. Papers that others changed again
-    are shown as in ``new``; but if others have published meanwhile, these papers stay pending, because the
-    served generation may show the newer version. Raises StorageError, SnapshotError, BuildLockedError;
-    EncoderMismatchError if ``new`` is to be added to a generation made with other models than ``read``.
+    ``new`` and ``deleted`` are changes of ``catalog`` up to ``seen``, and if they ``are_all`` in which
+    ``read`` differs from it, the new generation states that it shows them. Papers that others deleted since
+    are hidden too. Papers that others changed again are shown as in ``new``.
+
+    Returns the manifest served afterwards, and whether ``read`` was still served. If others have published
+    meanwhile, papers that changed again stay pending, because the served generation may show the newer
+    version; and nothing is stated, because it may show an older version of a paper that ``read`` shows.
+
+    Raises StorageError, SnapshotError, BuildLockedError; EncoderMismatchError if ``new`` is to be added to a
+    generation made with other models than ``read``.
     """
     # Most of this is read before the lock is taken, and only the changes of the last moment under it.
     last, changed = catalog.last_change(), _concerning(catalog.changed_since(seen), new, deleted)
@@ -219,15 +224,16 @@ def publish_changes(
             deleted = {key for key in deleted if key not in changed} | removed.keys()
             outdated = removed if served is read else changed
             new = [left for each in new if not (left := each.without_outdated(outdated)).shows_none]
-        is_as_read = served is read and not changed
+        is_read = served is read
+        is_as_read = is_read and not changed
         gone = found if is_as_read else served.find_all(deleted)
         if not new and not len(gone):
-            return manifest
-        if after is not None and after <= manifest.change:
+            return manifest, is_read
+        if are_all and is_read:
             manifest = replace(manifest, change=max(seen, manifest.change))
         like = replace(manifest, catalog=catalog.identity())
         known = replaced if is_as_read else None
-        return publish_added(data, served, new, gone=gone, replaced=known, like=like, keep=keep)
+        return publish_added(data, served, new, gone=gone, replaced=known, like=like, keep=keep), is_read
 
 
 def _concerning(

@@ -9,7 +9,7 @@ from typing import Final
 from indexer.catalog.catalog import Catalog
 from indexer.catalog.database import sqlite_file
 from indexer.catalog.quarantine import Quarantine
-from indexer.collection.changes import differing_papers, expect_own_catalog
+from indexer.collection.changes import count_pending, expect_own_catalog
 from indexer.collection.growth import runs_that_fit
 from indexer.files.data_folder import DataFolder
 from indexer.files.durable import storage_errors
@@ -122,7 +122,7 @@ def _count_pending(data: Path, manifest: Manifest, catalog: Catalog) -> int:
     with closing(catalog.changes_since(manifest.change)) as changes:
         if next(changes, None) is None:
             return 0
-    return len(differing_papers(catalog, open_snapshot(data, manifest.generation, reread=False)))
+    return count_pending(catalog, open_snapshot(data, manifest.generation, reread=False))
 
 
 def _generations(data: Path) -> Iterator[GenerationStatus]:

@@ -5,6 +5,7 @@ import weakref
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 
 import numpy as np
@@ -43,13 +44,11 @@ class KnownVersions:
         hashes = [np.empty(0, dtype=np.uint64)]
         for folder in DataFolder(data).parts():
             with suppress(FileNotFoundError):  # its command ends just now, and removes it
-                note = read_note(folder / NOTE)
-                if note.get("models") == like.models_key:
-                    self._refused |= {paper.content_hash: paper for paper in refused_in(note)}
-                    # Other files are compared once they are used.
-                    if matches_checksum(folder / IDS, note["files"].get(IDS, "")):
-                        hashes.append(load_array(folder / IDS)["hash"])
-                        self._folders.append(folder)
+                outline = _outline(folder, (folder / NOTE).stat().st_mtime_ns, like.models_key)
+                self._refused |= {paper.content_hash: paper for paper in outline.refused}
+                if outline.hashes is not None:
+                    hashes.append(outline.hashes)
+                    self._folders.append(folder)
         numbers = np.repeat(np.arange(len(self._folders)), [len(own) for own in hashes[1:]])
         together = np.concatenate(hashes)
         order = np.argsort(together)
@@ -89,6 +88,33 @@ class KnownVersions:
         if folder not in self._parts:
             self._parts[folder] = read_part(linked(folder, self.into))
         return self._parts[folder]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Outline:
+    """The papers of a part that its models refused, and the 64-bit hashes of the ids of the others.
+
+    There are no hashes if their file is damaged, or the models are others.
+    """
+
+    refused: tuple[QuarantinedPaper, ...] = ()
+    hashes: UInt64[np.ndarray, " n_papers"] | None = None
+
+
+@lru_cache(maxsize=8_192)  # parts, of 8 KB each; thousands are there while a large collection is made
+def _outline(folder: Path, _written_ns: int, models: str) -> _Outline:
+    """Read the outline of a part of these ``models``, once for each time that it was written.
+
+    The other files are compared with their checksums once they are used, and this one again. Raises
+    FileNotFoundError if the part is removed just now, or its note is damaged.
+    """
+    note = read_note(folder / NOTE)
+    if not note:
+        raise FileNotFoundError(folder / NOTE)
+    if note.get("models") != models:
+        return _Outline()
+    is_whole = matches_checksum(folder / IDS, note["files"].get(IDS, ""))
+    return _Outline(refused_in(note), np.array(load_array(folder / IDS)["hash"]) if is_whole else None)
 
 
 def _taken(

@@ -17,7 +17,7 @@ import numpy as np
 import pyarrow as pa
 from jaxtyping import Float16, Int64
 
-from indexer.catalog.quarantine import QuarantinedPaper
+from indexer.catalog.quarantine import MAX_CHARS, QuarantinedPaper
 from indexer.content_hash import content_hash
 from indexer.encoding.embed import EmbeddedPapers, embed
 from indexer.files.data_folder import part_folder
@@ -171,7 +171,9 @@ def encode_part(
             write_vectors(prepared, [_NewPart(encoded, embedded)])
             functions = None if embedded.functions is None else "exact"
             entry = entry_of(prepared, backend="exact", function_backend=functions)
-        refused = [[papers[place].id, hashes[place], why] for place, why in embedded.refused.items()]
+        refused = [
+            [papers[place].id, hashes[place], why[:MAX_CHARS]] for place, why in embedded.refused.items()
+        ]
         return {**asdict(entry), "models": like.models_key, "refused": refused}
 
     digest = digest_of({"models": like.models_key, "papers": hashes})

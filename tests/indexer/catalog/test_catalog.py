@@ -9,6 +9,7 @@ import pytest
 from sqlalchemy import event, select
 
 from indexer.catalog.catalog import Catalog, Change
+from indexer.catalog.current import Compared
 from indexer.catalog.tables import PaperRow
 from indexer.content_hash import content_hash
 from indexer.files.data_folder import CATALOG_FILE
@@ -232,6 +233,22 @@ def test_changes_are_numbered_and_listed(catalog: Catalog) -> None:
     assert catalog.changed_since(0) == {"a": content_hash(changed), "b": None}
     assert catalog.changed_since(2) == {"a": content_hash(changed)}
     assert catalog.changed_since(3) == {}
+
+
+def test_changes_that_were_compared_are_not_listed_again(catalog: Catalog) -> None:
+    """Listed are changes of papers stored later, later changes, and deletions; all if the version is gone."""
+    older, newer, last = titled("a", "Io"), titled("b", "Europa"), titled("c", "Ganymede")
+    hashes = {paper.id: content_hash(paper) for paper in (older, newer, last)}
+    catalog.add([older])
+    catalog.add([newer, last, CALLISTO])
+    catalog.delete(["d"])
+    compared = Compared(hashes["b"], catalog.last_change())
+    left = {"d": None, "c": hashes["c"], "a": content_hash(CALLISTO)}
+    assert left == dict(catalog.changes_since(0, but=compared))
+    catalog.add([older])  # its version was stored before ``b``
+    assert {**left, "a": hashes["a"]} == dict(catalog.changes_since(0, but=compared))
+    every = catalog.changed_since(0)
+    assert every == dict(catalog.changes_since(0, but=Compared("never there", catalog.last_change())))
 
 
 def test_older_versions_can_be_restored(catalog: Catalog) -> None:

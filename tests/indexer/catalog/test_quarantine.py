@@ -12,8 +12,9 @@ from typer.testing import CliRunner
 
 from akin.cli.app import app
 from indexer.catalog.catalog import Catalog
+from indexer.catalog.current import added_after
 from indexer.catalog.quarantine import Quarantine, QuarantinedPaper
-from indexer.collection.changes import PublishedState, publish_pending
+from indexer.collection.changes import PublishedState, differing_papers, publish_pending
 from indexer.collection.delete import delete_papers
 from indexer.collection.growth import Bounds
 from indexer.collection.reindex import prepare, publish_prepared
@@ -246,6 +247,27 @@ def test_a_paper_keeps_its_older_text_until_the_new_one_can_be_encoded(
         assert "POISON" not in paper_in(catalog, "p3").abstract
 
 
+def test_a_paper_that_leaves_the_quarantine_is_pending_until_it_is_shown(
+    data: Path, hashing: Encoder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """If a build that encodes a quarantined paper is killed before it publishes, the next one shows it."""
+    add(data, [poison("bad"), paper("good")])
+    published_changes(data, Refusing(hashing))
+    again = [{"id": "bad", "title": "Whales", "abstract": ["POISON sings."]}]
+
+    def stop(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr("indexer.collection.build.publish_changes", stop)
+        with pytest.raises(KeyboardInterrupt):
+            build_quietly(write_corpus(data.parent / "bad.jsonl", again), data, hashing)
+    assert Quarantine() == quarantine(data)
+    with Catalog.open(data / CATALOG_FILE) as catalog:
+        assert {"bad"} == differing_papers(catalog, open_snapshot(data)).keys()
+    assert 22 == published_changes(data, hashing).manifest.n_papers
+
+
 def test_a_corpus_with_a_paper_that_fails_is_indexed_without_it(
     tmp_path: Path, hashing: Encoder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -336,6 +358,9 @@ def test_the_catalog_keeps_reasons_by_models(catalog_place: str | Path) -> None:
         assert 2 == catalog.quarantine(MODELS, limit=1).n_papers
         catalog.note_encoding(MODELS, [hashes["a"], hashes["c"]], [])
         assert {hashes["b"]: "b"} == catalog.refused(MODELS)
+        assert {"a": hashes["a"]} == catalog.changed_since(1)  # pending until a generation shows it
+        with catalog.database.reading() as connection:
+            assert [("a", 2)] == [(new.paper_id, new.change) for new in added_after(connection, 1, most=9)]
         catalog.restore({"b": None}, at=1)
         assert {} == catalog.refused(MODELS)
 

@@ -1,12 +1,16 @@
 """Acknowledged changes that are not served yet, when a newer command runs."""
 
 import threading
+from collections.abc import Iterator
 from contextlib import AbstractContextManager
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from indexer.catalog.catalog import Catalog, Change
+from indexer.collection import build as build_module
+from indexer.collection import changes
 from indexer.collection.changes import differing_papers, publish_pending
 from indexer.collection.delete import delete_papers
 from indexer.collection.growth import Bounds, publish_added
@@ -322,6 +326,79 @@ def test_what_is_pending_is_published_some_at_a_time(
         assert catalog.last_change() == done.change == done.manifest.change
     assert {f"p{number}" for number in range(55)} - {"p3", "p4"} == titles(data).keys()
     assert not (data / "building" / "changes").exists()
+
+
+def test_no_pending_change_is_compared_in_every_round(
+    data: Path, tmp_path: Path, hashing: Encoder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each round compares the changes that earlier ones left, and papers that changed again meanwhile."""
+    more = write_corpus(tmp_path / "more.jsonl", many_papers(70)[30:])
+    original, newer = (
+        write_corpus(tmp_path / f"{title}.jsonl", [{**PAPERS[5], "title": title}])
+        for title in (PAPERS[5]["title"], "Newer")
+    )
+    compared: list[list[str]] = []
+    changes_since, publish = Catalog.changes_since, changes.publish_changes
+
+    def noted(catalog: Catalog, *given: Any, **named: Any) -> Iterator[tuple[str, str | None]]:
+        compared.append([])
+        for key, digest in changes_since(catalog, *given, **named):
+            compared[-1].append(key)
+            yield key, digest
+
+    def then_changed(*given: Any, **named: Any) -> tuple[Manifest, bool]:
+        with Catalog.open(data / CATALOG_FILE) as other:
+            other.add(read_corpus(original))  # does nothing the second time
+        return publish(*given, **named)
+
+    with Catalog.open(data / CATALOG_FILE) as catalog:
+        catalog.add(read_corpus(newer))
+        catalog.add(read_corpus(more))
+        catalog.delete(["p3"])
+        monkeypatch.setattr(changes, "publish_changes", then_changed)
+        monkeypatch.setattr(changes.Catalog, "changes_since", noted)
+        publish_pending(data, annotated(hashing), catalog, on_progress=quiet, keep=KEEP, at_once=15)
+        monkeypatch.undo()
+        assert not differing_papers(catalog, open_snapshot(data))
+    rounds = [each for each in compared if len(each) > 1]
+    first = [f"p{number}" for number in range(30, 70)]
+    assert rounds == [["p3", "p5", *first[:13]], ["p3", "p5", *first[13:27]], ["p3", *first[27:]]]
+    assert PAPERS[5]["title"] == titles(data)["p5"]
+
+
+@pytest.mark.parametrize("at_once", [1, 100])
+def test_what_others_publish_meanwhile_is_compared(
+    data: Path, corpus: Path, tmp_path: Path, hashing: Encoder, monkeypatch: pytest.MonkeyPatch, at_once: int
+) -> None:
+    """If others publish a version that is outdated meanwhile, the current one follows; none is overlooked."""
+    write_corpus(corpus, [{**PAPERS[5], "title": "Newer"}])
+    back = write_corpus(tmp_path / "back.jsonl", [PAPERS[5]])
+    more = write_corpus(tmp_path / "more.jsonl", many_papers(32)[30:])
+    publish, of_index = changes.publish_changes, list[tuple[Manifest, bool]]()
+
+    def publish_of_index(*given: Any, **named: Any) -> tuple[Manifest, bool]:
+        """Stop an `akin index` before it publishes, until a service is about to publish what came later."""
+
+        def publish_of_service(*own: Any, **own_named: Any) -> tuple[Manifest, bool]:
+            if not of_index:
+                of_index.append(publish(*given, **named))
+            return publish(*own, **own_named)
+
+        with Catalog.open(data / CATALOG_FILE) as catalog:
+            catalog.add(read_corpus(back))
+            catalog.add(read_corpus(more))
+            monkeypatch.setattr(changes, "publish_changes", publish_of_service)
+            done = publish_pending(
+                data, annotated(hashing), catalog, on_progress=quiet, keep=KEEP, at_once=at_once
+            )
+            assert catalog.last_change() == done.change
+        assert (PAPERS[5]["title"], 32) == ((found := titles(data))["p5"], len(found))
+        return of_index[0]
+
+    monkeypatch.setattr(build_module, "publish_changes", publish_of_index)
+    build_quietly(corpus, data, hashing)
+    assert 1 == len(of_index)
+    assert (PAPERS[5]["title"], 32) == ((found := titles(data))["p5"], len(found))
 
 
 def test_segments_of_a_build_are_bounded(data: Path, corpus: Path, hashing: Encoder) -> None:

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -13,10 +14,13 @@ from indexer.collection.growth import Bounds, prepare_segments
 from indexer.collection.reindex import prepare, publish_prepared
 from indexer.collection.rollback import rollback
 from indexer.corpus.read import read_corpus
+from indexer.encoding import known
 from indexer.encoding.arguments import BuildArguments
 from indexer.encoding.parts import EncodeHere, Part
 from indexer.files.data_folder import CATALOG_FILE, KEEP, DataFolder
 from indexer.files.durable import discard_folder, writer_lock
+from indexer.files.finished_folders import NOTE
+from indexer.files.progress_notes import read_note, write_note
 from indexer.snapshot.manifest import Manifest
 from indexer.snapshot.opening import open_segments, open_snapshot
 from models.checksums import matches_checksum, sha256_of
@@ -74,6 +78,12 @@ def assert_encoded(data: Path, encoder: Encoder, *paper_ids: str) -> None:
         np.testing.assert_allclose(encoded.sentences, snapshot.vectors(position), atol=1e-3)
 
 
+def content_hash_of(data: Path, paper_id: str) -> str:
+    """Return the content hash of the current version of a paper."""
+    with Catalog.open(data / CATALOG_FILE) as catalog:
+        return catalog.current_hashes([paper_id])[paper_id]
+
+
 def add(data: Path, paper_id: str) -> None:
     """Add a paper through the catalog."""
     with Catalog.open(data / CATALOG_FILE) as catalog:
@@ -92,6 +102,29 @@ def test_a_service_encodes_nothing_that_a_dead_build_had(data: Path, hashing: En
     again = Counting(hashing)
     report = build_quietly(data.parent / "c.jsonl", data, again, bounds=TENS)
     assert (0, 0, 40) == (again.n_encoded, report.staging.n_papers, report.staging.unchanged)
+
+
+def test_unfinished_work_is_read_once(
+    data: Path, hashing: Encoder, kill: Kill, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A part of unfinished work is read once in a process, and once more after it was written again."""
+    kill(hashing)
+    read: list[Path] = []
+
+    def noted(path: Path) -> dict[str, Any]:
+        read.append(path.parent)
+        return read_note(path)
+
+    monkeypatch.setattr(known, "read_note", noted)
+    like, parts = open_snapshot(data).manifest, DataFolder(data).parts()
+    for written_again in (None, None, parts[1]):
+        if written_again is not None:
+            write_note(written_again / NOTE, read_note(written_again / NOTE))
+        wanted = {"p25": content_hash_of(data, "p25")}
+        taken, refused, folders = known.KnownVersions(data, like, into=data.parent / "own").take(wanted)
+        assert ([1], [], 1, {}) == ([len(part) for part in taken], refused, len(folders), wanted)
+    assert [*parts, parts[1]] == read[:3] + read[-1:]
+    assert 4 == len(read)
 
 
 def test_what_changed_since_is_encoded_alone(data: Path, hashing: Encoder, kill: Kill) -> None:
