@@ -1,7 +1,7 @@
 """The benchmark suite: ``python -m benchmarks [--suite quick|full] [--json FILE] [--corpus FILE]``.
 
 Each row measures a goal: the cost of Akin, the cost of a peer or of the minimal work, measured in the same
-process in turns, their ratio with its quartiles, and whether the goal is met. ``quick`` takes about twelve
+process in turns, their ratio with its quartiles, and whether the goal is met. ``quick`` takes about fifteen
 minutes; ``full`` also searches two million rows, and indexes 20,000 papers of ``--corpus``. Peers that are
 not installed are left out: ``make bench`` installs them separately.
 """

@@ -1,12 +1,15 @@
 """Tests of the benchmark suite's rows: what it reports, over made-up measurements and tiny collections."""
 
+from dataclasses import asdict
 from pathlib import Path
+from xml.etree import ElementTree as ET
 
 import numpy as np
 import pytest
 
 from benchmarks.suite import backends, collections, rows, solvers, stages, storage
-from benchmarks.suite.rows import OURS, STAGES, Row
+from benchmarks.suite.report import picture
+from benchmarks.suite.rows import ALL_SOLVED, OURS, STAGES, Row
 from indexer.index.vector_index import build_index
 from models.encoder import load_encoder
 from models.types import Paper
@@ -40,6 +43,21 @@ def test_building_is_judged_where_an_index_is_built(tmp_path: Path, monkeypatch:
     (row,) = collections._building(tmp_path, PAPERS, SPENT)
     assert (20, "auto") == built[-1]
     assert "of indexing 10 papers, building the index" == row.what
+
+
+def test_the_picture_of_solvers_shows_only_others() -> None:
+    """Only other software that takes longer is drawn, on a logarithmic scale: no floors, nor Akin itself."""
+    spent = {OURS: [1.0, 1.0], "ten": [10.0, 10.0], "thousand": [1_000.0, 1_000.0], "floor": [0.5, 0.5]}
+    found = [
+        *(rows.beside(spent, peer, goal="P2", what="solve") for peer in ("ten", "thousand")),
+        rows.beside(spent, "floor", goal="P2", what="solve", inverted=True),
+        rows.beside({**spent, ALL_SOLVED: [2.0, 2.0]}, ALL_SOLVED, goal="P2", what="solve"),
+    ]
+    drawn = ET.fromstring(picture({"rows": [asdict(row) for row in found]}))  # noqa: S314 - our own
+    names = [text.text for text in drawn.iter("{http://www.w3.org/2000/svg}text")]
+    assert ["ten (raw vectors)", "10x", "thousand (raw vectors)", "1,000x"] == names
+    ten, thousand = (float(bar.get("width", 0)) for bar in drawn.iter("{http://www.w3.org/2000/svg}rect"))
+    assert thousand == pytest.approx(3 * ten, abs=0.2)
 
 
 def test_a_page_is_measured_beside_its_search(tmp_path: Path) -> None:

@@ -295,7 +295,7 @@ def _beside_floors(papers: Papers, goal: str, what: str) -> Iterator[Row]:
         product: partial(products, papers),
     }
     spent = in_turns(actions, rounds=15, clock=time.process_time)
-    most, note = (2.5 if goal == "P1" else None), "times the floor"
+    most, note = (2.5 if goal == "P1" else None), "how many times the time of the distances"
     yield beside(spent, distances_alone, goal=goal, what=what, most=most, inverted=True, note=note)
     yield beside(
         spent,
@@ -340,10 +340,10 @@ def _of_the_best(
     papers: Papers, goal: str, what: str, reference: Mapping[Scorer, np.ndarray]
 ) -> Iterator[Row]:
     """Compare ranking the first papers with solving all, and check their order against the reference."""
-    actions = {OURS: partial(ours_best, papers), "solving all": partial(ours, papers)}
+    actions = {OURS: partial(ours_best, papers), ALL_SOLVED: partial(ours, papers)}
     spent = in_turns(actions, rounds=15, clock=time.process_time)
     what = f"{what}, the first {BEST}"
-    yield beside(spent, "solving all", goal=goal, what=what, note="the same order, to the bit")
+    yield beside(spent, ALL_SOLVED, goal=goal, what=what, note="the same order, to the bit")
     yield Row(goal, what, "ms", 1000 * float(np.median(spent[OURS])), most=4.0)
     misplaced = np.argsort(-reference[Scorer.OT], kind="stable")[:BEST] != ours_best(papers)
     found = f"{what}: places that differ from the float64 reference"

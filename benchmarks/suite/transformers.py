@@ -1,6 +1,7 @@
 """The encoder compared with ONNX Runtime, sentence-transformers and padded batches; its number formats."""
 
 import tempfile
+import time
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
@@ -9,10 +10,11 @@ import numpy as np
 import torch
 
 from benchmarks.suite.encoders import NAIVE_BATCH, one_minus_cosine, pool_naively, read_papers
-from benchmarks.suite.rows import OURS, Row, beside, in_turns, installed
+from benchmarks.suite.rows import OURS, Row, beside, in_turns, installed, seconds_of, share
 from models.checkpoints.checkpoints import locate_checkpoint
 from models.encoders.contextual import MAX_TOKENS
 from models.encoders.devices import CPU, resolve_precision
+from models.encoders.pooling import Window
 from models.encoders.transformer import Transformer
 from models.types import Precision
 
@@ -62,6 +64,10 @@ def rows(corpus: Path, n_papers: int, *, threads: int) -> Iterator[Row]:
         least=1.9 if native else None,
         note="" if native else "this processor has no instructions for bfloat16, so `auto` is float32",
     )
+    for model in (own, others[0]):
+        linear, whole = _linear_layers(model, sequences, windows)
+        what = f"encode {n_papers} abstracts, {model.precision}: products with weights, the linear layers"
+        yield share(what, linear, whole, scale=1000 / n_papers, unit="ms a paper")
     for peer in list(actions)[1:]:
         yield beside(
             spent,
@@ -73,6 +79,34 @@ def rows(corpus: Path, n_papers: int, *, threads: int) -> Iterator[Row]:
             least=1.6 if peer.startswith("torch") else None,
             note=notes.get(peer, ""),
         )
+
+
+def _linear_layers(
+    model: Transformer, sequences: list[tuple[int, ...]], windows: list[list[Window]]
+) -> tuple[list[float], list[float]]:
+    """Return the seconds that linear layers take in each round of encoding, and those of the whole round."""
+    began, of_layers = 0.0, 0.0
+
+    def begin(*_: object) -> None:
+        nonlocal began
+        began = time.perf_counter()
+
+    def end(*_: object) -> None:
+        nonlocal of_layers
+        of_layers += time.perf_counter() - began
+
+    network = model._models[model.device]  # noqa: SLF001 - its own layers are timed
+    layers = [each for each in network.modules() if isinstance(each, torch.nn.Linear)]
+    hooks = [each.register_forward_pre_hook(begin) for each in layers]
+    hooks += [each.register_forward_hook(end) for each in layers]
+    linear, whole = [], []
+    for _ in range(ROUNDS):
+        of_layers = 0.0
+        whole.append(seconds_of(partial(model.pool, sequences, windows)))
+        linear.append(of_layers)
+    for hook in hooks:
+        hook.remove()
+    return linear, whole
 
 
 def _by_onnx(
