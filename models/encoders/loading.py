@@ -184,14 +184,20 @@ def load_layer_mix(
 
 
 def layers_of(model: PreTrainedModel) -> torch.nn.ModuleList:
-    """Return the transformer's layers, wherever its architecture has them; raises WeightsError if none."""
-    n_layers = model.config.num_hidden_layers
+    """Return the transformer's layers, wherever its architecture has them; raises WeightsError if none.
+
+    Architectures that keep the parts of a layer in several lists, such as FlauBERT, are refused.
+    """
+    n_layers = getattr(model.config, "num_hidden_layers", 0)
     for module in model.modules():
-        if isinstance(module, torch.nn.ModuleList) and len(module) == n_layers > 0:
-            return module
+        lists = [own for own in module.children() if isinstance(own, torch.nn.ModuleList)]
+        if len(found := [own for own in lists if len(own) == n_layers > 0]) == 1:
+            return found[0]
+        if found:
+            break
     raise WeightsError(
         f"A model of type {model.config.model_type!r} with num_hidden_layers {n_layers} does not have that "
-        "many layers; expected 1 or more, each with its own weights."
+        "many layers in one list; expected 1 or more, each with its own weights."
     )
 
 

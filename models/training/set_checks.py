@@ -53,9 +53,9 @@ def _require_aligned(own: TrainingSet) -> None:
     without = [number for number, each in enumerate(own.examples, start=1) if each.aligned is None]
     if without:
         raise InputError(
-            f"Textual supervision (ts, ts-ot) needs the aligned sentences of every example; {len(without):,} "
-            f"of the {len(own.examples):,} of {own.name} have none, the first is number {without[0]}. Make "
-            "the set with akin train data cocited --align ENCODER."
+            "Textual supervision (ts, ts-ot, abs) needs the aligned sentences of every example; "
+            f"{len(without):,} of the {len(own.examples):,} of {own.name} have none, the first is number "
+            f"{without[0]}. Make the set with akin train data cocited --align ENCODER."
         )
 
 

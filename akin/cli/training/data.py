@@ -26,6 +26,8 @@ from indexer.corpus.read import CorpusReport
 from models.encoder import load_encoder
 from models.errors import InputError
 from models.training.examples import Example
+from models.training.pairs.alignment import AlignBy
+from models.training.pairs.alignment import align as aligned_pairs
 from models.training.pairs.citations import citation_triplets
 from models.training.pairs.citing import (
     Citation,
@@ -101,8 +103,11 @@ def cocited(
     min_contexts: Annotated[int, typer.Option(min=1, help="Minimum number of citing papers per pair.")] = 1,
     align: Annotated[
         str | None,
-        typer.Option(help="Align cited sentences with this encoder (for the objectives ts and ts-ot)."),
+        typer.Option(help="Align sentences with this encoder (for the objectives ts, ts-ot and abs)."),
     ] = None,
+    align_by: Annotated[
+        AlignBy, typer.Option(help="Align by the citing sentences, or by the abstracts alone (abs).")
+    ] = AlignBy.CONTEXTS,
     leave_out: LeaveOut = None,
     leave_out_ids: LeaveOutIds = None,
     held_out: HeldOut = 0,
@@ -112,10 +117,9 @@ def cocited(
     guard, texts, citing = _citing(papers, citations, leave_out, leave_out_ids)
     examples = cocited_papers(citing, texts, min_contexts=min_contexts)
     if align is not None:
-        from models.training.pairs import alignment
-
+        encoder = load_encoder(align)
         with show_progress(stderr) as on_progress:
-            examples = alignment.align(examples, texts, load_encoder(align), on_progress=on_progress)
+            examples = aligned_pairs(examples, texts, encoder, by=align_by, on_progress=on_progress)
     _write(out, "cocited", examples, texts, guard, held_out=held_out, seed=seed)
 
 

@@ -71,8 +71,10 @@ def recipes() -> dict[str, Recipe]:
         "specter, margin 0.1": Recipe({"name": "specter", **narrow}),
         "max, margin 0.1": Recipe({"name": "max", **narrow}),
         "attention, margin 0.1": Recipe({"name": "attention", **tau, **narrow}),
-        "abs": Recipe({"name": "abs"}),
-        "abs, margin 0.1": Recipe({"name": "abs", **narrow}),
+        "specter, summed": Recipe({"name": "specter", "mean": False}),
+        "specter, summed, margin 0.1": Recipe({"name": "specter", "mean": False, **narrow}),
+        "abs": Recipe({"name": "abs"}, learnt_from="abstracts"),
+        "abs, margin 0.1": Recipe({"name": "abs", **narrow}, learnt_from="abstracts"),
         "ts, margin 0.1": Recipe({"name": "ts", **narrow}),
         "ts-ot, margin 0.1": Recipe({"name": "ts-ot", **tau, **narrow}),
     }

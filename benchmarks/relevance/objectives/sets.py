@@ -15,7 +15,7 @@ from evaluation.measurement import load_collection
 from evaluation.sets.pairs import read_set
 from models.encoder import load_encoder
 from models.training.examples import TrainingSet
-from models.training.pairs.alignment import align
+from models.training.pairs.alignment import AlignBy, align
 
 DEMO = Path(akin.__file__).parent / "demo" / "papers.jsonl"
 ENCODER = "minilm"
@@ -53,6 +53,7 @@ def make_sets(data: Path, csfcube: Path, scifact: Path, work: Path, budget: Budg
         recipes_of.contexts(papers, found, sentences, leave_out=leave_out, **alike)
     held_out = {name for made in (lists, whole, sentences) for name in read_set(made / HELD_OUT).texts}
     drawn_from = {"citations": lists, "cocited": whole, "contexts": sentences, "strict": whole}
+    drawn_from["abstracts"] = whole  # the same pairs as ``cocited``, with other sentences aligned
     for name, source in drawn_from.items():
         to, least_contexts = work / name, 2 * (name == "strict")
         if (to / "report.json").exists():
@@ -64,7 +65,8 @@ def make_sets(data: Path, csfcube: Path, scifact: Path, work: Path, budget: Budg
         examples = [left[i] for i in drawn]
         if source == whole:
             encoder = load_encoder(ENCODER, device=budget.device)
-            examples = align(examples, made.texts, encoder, on_progress=lambda *_: None)
+            by = AlignBy.ABSTRACTS if name == "abstracts" else AlignBy.CONTEXTS
+            examples = align(examples, made.texts, encoder, by=by, on_progress=lambda *_: None)
         texts = {name: made.texts[name] for own in examples for name in own.named}
         write_set(to, TrainingSet(to.name, texts, examples), {"drawn": len(examples), "seed": SEED})
 

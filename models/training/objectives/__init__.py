@@ -17,7 +17,7 @@ OBJECTIVES: Mapping[str, str] = MappingProxyType(
         "ts": f"{_PACKAGE}.aspire_ts:TextualSupervision",  # ASPIRE: tsAspire
         "ot": f"{_PACKAGE}.aspire_ot:TransportTriplet",  # ASPIRE: otAspire
         "ts-ot": f"{_PACKAGE}.aspire_ts_ot:SupervisedTransport",  # ASPIRE: ts+otAspire
-        "abs": f"{_PACKAGE}.specter:AbsTriplet",  # ASPIRE: AbsAspire
+        "abs": f"{_PACKAGE}.aspire_ts:AbstractSupervision",  # ASPIRE: AbsAspire
         "max": f"{_PACKAGE}.aspire_max:MaxTriplet",  # ASPIRE: MaxAspire
         "attention": f"{_PACKAGE}.aspire_attention:AttentionTriplet",  # ASPIRE: AttAspire
         "mnrl": f"{_PACKAGE}.mnrl:MultipleNegatives",  # Zeta Alpha

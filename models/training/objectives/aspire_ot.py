@@ -9,7 +9,7 @@ from jaxtyping import Float
 
 from models.training.objectives.batch import EncodedBatch
 from models.training.objectives.distances import paired_distances, require_positive
-from models.training.objectives.negatives import margin_loss
+from models.training.objectives.negatives import Triples, margin_loss
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +33,7 @@ class TransportTriplet:
         """``tau``."""
         return self.tau
 
-    def __call__(self, batch: EncodedBatch) -> Float[torch.Tensor, ""]:
-        """Return the loss; 0 for a batch without a negative."""
+    def __call__(self, batch: EncodedBatch, triples: Triples | None = None) -> Float[torch.Tensor, ""]:
+        """Return the loss; 0 for a batch without a negative. The ``triples`` are drawn if not given."""
         distance = partial(paired_distances, self.distance, tau=self.tau, dual=True)
-        return margin_loss(batch, distance, margin=self.margin, mean=False)
+        return margin_loss(batch, distance, margin=self.margin, mean=False, triples=triples)

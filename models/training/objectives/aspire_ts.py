@@ -1,6 +1,7 @@
 """ASPIRE's L_TS: triplet margin on the pair of sentences that a citing sentence selects.
 
-ASPIRE, section 3.2.1; semantics 3.10, 3.11. The pair is ``Example.aligned``.
+ASPIRE, section 3.2.1; semantics 3.10, 3.11. The pair is ``Example.aligned``. AbsAspire, an ablation, is the
+same loss on pairs that are aligned without citing sentences.
 """
 
 from dataclasses import dataclass
@@ -12,7 +13,7 @@ from jaxtyping import Float, Int64
 from models.errors import InputError
 from models.training.objectives.batch import EncodedBatch, Vectors
 from models.training.objectives.distances import l2, paired_distances, require_positive
-from models.training.objectives.negatives import draw_triples, hinge, nothing
+from models.training.objectives.negatives import Triples, draw_triples, hinge, nothing
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,14 +33,17 @@ class TextualSupervision:
     def __post_init__(self) -> None:
         require_positive(margin=self.margin, or_zero=True)
 
-    def __call__(self, batch: EncodedBatch) -> Float[torch.Tensor, ""]:
-        """Return the loss, 0 without a negative; raises InputError for an example without an aligned pair."""
+    def __call__(self, batch: EncodedBatch, triples: Triples | None = None) -> Float[torch.Tensor, ""]:
+        """Return the loss, 0 without a negative; raises InputError for an example without an aligned pair.
+
+        The ``triples`` are drawn if not given.
+        """
         if (batch.aligned < 0).any():
             raise InputError(
                 "Textual supervision needs the aligned sentences of every example; make the set with "
                 "akin train data cocited --align ENCODER."
             )
-        triples = draw_triples(batch)
+        triples = draw_triples(batch) if triples is None else triples
         if not len(triples.example):
             return nothing(batch)
         own = triples.example
@@ -48,6 +52,14 @@ class TextualSupervision:
         closest = paired_distances("single", batch.query[own], triples.negative, tau=1.0)
         foreign = _aligned(batch.query[own], triples.negative, batch.aligned[triples.origin.clamp(min=0)])
         return hinge(near, torch.where(drawn, foreign, closest), margin=self.margin, mean=False)
+
+
+@dataclass(frozen=True, slots=True)
+class AbstractSupervision(TextualSupervision):
+    """AbsAspire: ``TextualSupervision`` on sentences aligned between the abstracts (semantics 3.11, 5).
+
+    The set is made with ``akin train data cocited --align ENCODER --align-by abstracts``.
+    """
 
 
 def _aligned(a: Vectors, b: Vectors, pairs: Int64[torch.Tensor, "t 2"]) -> Float[torch.Tensor, " t"]:

@@ -10,11 +10,12 @@ from models.training.objectives.aspire_ot import TransportTriplet
 from models.training.objectives.aspire_ts import TextualSupervision
 from models.training.objectives.batch import EncodedBatch
 from models.training.objectives.distances import require_positive
+from models.training.objectives.negatives import draw_triples
 
 
 @dataclass(frozen=True, slots=True)
 class SupervisedTransport:
-    """``sentences`` x L_TS + ``transport`` x L_OT, 1 and 1 in the paper. Each draws separate negatives."""
+    """``sentences`` x L_TS + ``transport`` x L_OT, 1 and 1 in the paper, on the same triples."""
 
     margin: float = 1.0
     tau: float = 0.5
@@ -33,5 +34,7 @@ class SupervisedTransport:
 
     def __call__(self, batch: EncodedBatch) -> Float[torch.Tensor, ""]:
         """Return the loss; raises the errors of both losses."""
-        supervised = TextualSupervision(self.margin)(batch)
-        return self.sentences * supervised + self.transport * TransportTriplet(self.margin, self.tau)(batch)
+        triples = draw_triples(batch)
+        supervised = TextualSupervision(self.margin)(batch, triples)
+        transported = TransportTriplet(self.margin, self.tau)(batch, triples)
+        return self.sentences * supervised + self.transport * transported

@@ -53,9 +53,13 @@ def margin_loss(
     *,
     margin: float,
     mean: bool,
+    triples: Triples | None = None,
 ) -> Float[torch.Tensor, ""]:
-    """Return the sum, or mean, over triples of max(0, d(query, positive) - d(query, negative) + margin)."""
-    triples = draw_triples(batch)
+    """Return the sum, or mean, over triples of max(0, d(query, positive) - d(query, negative) + margin).
+
+    The triples are drawn, if they are not given.
+    """
+    triples = draw_triples(batch) if triples is None else triples
     if not len(triples.example):
         return nothing(batch)
     queries, positives = batch.query[triples.example], batch.positive[triples.example]

@@ -1,9 +1,6 @@
-"""Triplet margin on the L2 distance of document vectors (SPECTER, equation 1; semantics 3.10, 4.2).
+"""Triplet margin on the L2 distance of document vectors (SPECTER, equation 1; semantics 3.10, 4.2)."""
 
-AbsAspire, ASPIRE's ablation without sentences, is the same with the sum instead of the mean.
-"""
-
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 from typing import ClassVar
 
@@ -40,10 +37,3 @@ class DocumentTriplet:
         """Return the loss; 0 for a batch without a negative."""
         distance = partial(paired_distances, DOCUMENT, tau=1.0)
         return margin_loss(batch, distance, margin=self.margin, mean=self.mean)
-
-
-@dataclass(frozen=True, slots=True)
-class AbsTriplet(DocumentTriplet):
-    """AbsAspire (Mysore et al. 2022; semantics 3.10, 5): ``DocumentTriplet``, summed over the triples."""
-
-    mean: bool = field(default=False, init=False)

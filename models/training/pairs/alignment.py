@@ -1,10 +1,11 @@
-"""Alignment of co-cited papers: the sentence of each that the citing sentences are about.
+"""Alignment of co-cited papers: which sentence of each is about what they share.
 
 ASPIRE; semantics 3.11.
 """
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from enum import StrEnum
 
 import numpy as np
 from jaxtyping import Float32
@@ -17,30 +18,51 @@ from models.types import Paper, ProgressFn, Unit
 Rows = Float32[np.ndarray, "_ dim"]
 
 
-def align(
-    examples: Sequence[Example], texts: Mapping[str, Paper], encoder: Encoder, *, on_progress: ProgressFn
-) -> list[Example]:
-    """Return the examples with ``aligned``: each paper's sentence nearest to any context, by dot product.
+class AlignBy(StrEnum):
+    """What aligns the sentences of two co-cited papers: the sentences that cite them, or the abstracts."""
 
-    Query and positive are aligned independently, as in ASPIRE. Examples without contexts stay unchanged. An
-    encoder of documents, such as CoSentBert, encodes each sentence alone.
+    CONTEXTS = "contexts"
+    ABSTRACTS = "abstracts"
+
+
+def align(
+    examples: Sequence[Example],
+    texts: Mapping[str, Paper],
+    encoder: Encoder,
+    *,
+    by: AlignBy = AlignBy.CONTEXTS,
+    on_progress: ProgressFn,
+) -> list[Example]:
+    """Return the examples with ``aligned``: a sentence of the query and one of the positive.
+
+    By contexts, these are the sentence of each that is nearest to any context, by dot product, query and
+    positive independently, as in ASPIRE; examples without contexts stay unchanged. By abstracts, they are the
+    nearest pair (AbsAspire). An encoder of documents, such as CoSentBert, encodes each sentence alone.
     """
-    contexts = {context for example in examples for context in example.contexts}
-    papers = {name: texts[name] for e in examples if e.contexts for name in (e.query, e.positive)}
+    by_contexts = by is AlignBy.CONTEXTS
+    given = [example for example in examples if example.contexts or not by_contexts]
+    contexts = {text for example in given for text in example.contexts if by_contexts}
+    papers = {name: texts[name] for example in given for name in (example.query, example.positive)}
     vectors = _encoded([short_text(context, context) for context in sorted(contexts)], encoder, on_progress)
     of_papers = _one_by_one if encoder.spec.unit is Unit.DOCUMENT else _encoded
     rows = of_papers(
         [replace(paper, id=name) for name, paper in sorted(papers.items())], encoder, on_progress
     )
-    aligned = []
-    for example in examples:
-        if not example.contexts:
-            aligned.append(example)
-            continue
+
+    def pair(example: Example) -> tuple[int, int]:
+        of_query, of_positive = rows[example.query], rows[example.positive]
+        if not by_contexts:
+            query, positive = np.unravel_index(
+                (of_query @ of_positive.T).argmax(), (len(of_query), len(of_positive))
+            )
+            return int(query), int(positive)
         context_rows = np.concatenate([vectors[context] for context in example.contexts])
-        pair = _nearest(rows[example.query], context_rows), _nearest(rows[example.positive], context_rows)
-        aligned.append(replace(example, aligned=pair))
-    return aligned
+        return _nearest(of_query, context_rows), _nearest(of_positive, context_rows)
+
+    return [
+        replace(example, aligned=pair(example)) if example.contexts or not by_contexts else example
+        for example in examples
+    ]
 
 
 def _nearest(sentences: Rows, contexts: Rows) -> int:

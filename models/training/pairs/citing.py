@@ -18,7 +18,7 @@ _SENTENCES = range(3, 21)
 _MAX_SENTENCE_WORDS = 80
 _SHORT_SENTENCE = 4
 _CONTEXT_WORDS = range(5, 61)
-_COCITED = range(2, 4)
+_MOST_COCITED = 3
 _MAX_CONTEXTS = 10
 _DIGITS = re.compile(r"\d+")
 # "[1, 2]", "(Church and Hanks, 1990)", "(2003b)": the citation marks of a sentence. Bounded, so linear.
@@ -56,14 +56,16 @@ def cocited_papers(
     """Return the pairs of papers cited in one sentence, by ASPIRE's rules (semantics 3.11).
 
     A sentence counts if it cites two or three usable papers and has 5 to 60 words and a bracket. Sentences
-    that differ only in digits count once; each citing paper gives one sentence for each set of cited papers.
+    about the same papers that differ only in digits count once; each citing paper gives one sentence for each
+    set of cited papers.
     A pair has one context from each paper that cites it, at most ten; ``min_contexts`` is the least number of
     these citing papers. The pairs are in the order of the ids. All papers that any sentence cites with the
     query ``belong`` to it, also those that make no pair with it.
     """
     pairs: defaultdict[tuple[str, str], dict[str, str]] = defaultdict(dict)
     together: defaultdict[str, set[str]] = defaultdict(set)
-    for known, cited_by in _cocited(_recorded(citations, together, papers), papers).items():
+    recorded = _recorded(citations, together, papers)
+    for known, cited_by in _cocited(recorded, papers, most_cited=_MOST_COCITED).items():
         for pair in itertools.combinations(known, 2):
             pairs[pair] |= cited_by
     found = {pair: cited_by for pair, cited_by in sorted(pairs.items()) if len(cited_by) >= min_contexts}
@@ -95,8 +97,9 @@ def cociting_sentences(
 ) -> tuple[list[Example], dict[str, Paper]]:
     """Return the pairs of sentences that cite the same papers: the data of CoSentBert (semantics 3.11).
 
-    Sentences count as in ``cocited_papers``. Each set of cited papers gives all pairs of its first ten
-    sentences, in the order of the cited ids. The sentences are also returned, as texts.
+    Sentences count as in ``cocited_papers``, but may cite any number of papers. Each set of cited papers
+    gives all pairs of its first ten sentences (in ASPIRE of all), in the order of the cited ids. The
+    sentences are also returned, as texts.
     """
     examples, texts = [], {}
     for number, (_, cited_by) in enumerate(sorted(_cocited(citations, papers).items())):
@@ -110,16 +113,19 @@ def cociting_sentences(
 
 
 def _cocited(
-    citations: Iterable[Citation], papers: Mapping[str, Paper]
+    citations: Iterable[Citation], papers: Mapping[str, Paper], *, most_cited: int | None = None
 ) -> dict[tuple[str, ...], dict[str, str]]:
-    """Return, for each sorted set of papers cited in a usable sentence, one sentence of each citing paper."""
+    """Return, for each sorted set of papers cited in a usable sentence, one sentence of each citing paper.
+
+    A set has two papers at least, and ``most_cited`` at most.
+    """
     contexts: defaultdict[tuple[str, ...], dict[str, str]] = defaultdict(dict)
-    seen: set[str] = set()
+    seen: set[tuple[tuple[str, ...], str]] = set()
     for citation in citations:
         known = tuple(sorted({i for i in citation.cited if i in papers and is_usable(papers[i])}))
-        wording = _DIGITS.sub("", citation.context)
+        wording = known, _DIGITS.sub("", citation.context)
         if (
-            len(known) not in _COCITED
+            not 2 <= len(known) <= (most_cited or len(known))
             or len(citation.context.split()) not in _CONTEXT_WORDS
             or not set("([") & set(citation.context)
             or wording in seen

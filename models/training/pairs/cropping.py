@@ -10,7 +10,8 @@ from models.training.examples import Example
 from models.training.pairs.citing import short_text
 from models.types import Paper
 
-_MIN_CROP_WORDS = 10  # words
+_MIN_CROP_WORDS = 10
+_LEFT_IN = 0.1  # of the queries of inverse cloze, as in ASPIRE's data, stay in the rest: words count, too
 
 
 def independent_crops(papers: Mapping[str, Paper], *, seed: int) -> tuple[list[Example], dict[str, Paper]]:
@@ -40,7 +41,8 @@ def independent_crops(papers: Mapping[str, Paper], *, seed: int) -> tuple[list[E
 def inverse_cloze(papers: Mapping[str, Paper], *, seed: int) -> tuple[list[Example], dict[str, Paper]]:
     """Return a sentence of each abstract as the query, with the rest of the paper: inverse cloze (ICT).
 
-    Papers with fewer than three sentences are left out. Queries and rests are also returned, as texts.
+    One sentence in ten is left in the rest. Papers with fewer than three sentences are left out. Queries and
+    rests are also returned, as texts.
     """
     examples, texts = [], {}
     for name in sorted(papers):
@@ -51,7 +53,8 @@ def inverse_cloze(papers: Mapping[str, Paper], *, seed: int) -> tuple[list[Examp
         chosen = int(rng.integers(len(paper.sentences)))
         query, rest = f"cloze:{name}", f"rest:{name}"
         texts[query] = short_text(query, paper.sentences[chosen].text)
-        kept = [sentence.text for i, sentence in enumerate(paper.sentences) if i != chosen]
+        is_left_in = rng.random() < _LEFT_IN
+        kept = [own.text for i, own in enumerate(paper.sentences) if i != chosen or is_left_in]
         abstract, sentences = sentences_from_list(kept)
         texts[rest] = Paper(id=rest, title=paper.title, abstract=abstract, sentences=sentences)
         examples.append(Example(query, rest))

@@ -142,6 +142,27 @@ def test_accumulated_batches_count_alike(tmp_path: Path) -> None:
     assert len(json.loads((tmp_path / "a" / FIGURES).read_text())["losses"]) == 8
 
 
+def test_accumulated_batches_move_weights_as_one_does(tmp_path: Path) -> None:
+    """Two batches of two that are accumulated give the losses and weights of one batch of four."""
+    config = write_run(tmp_path)
+    examples = tmp_path / "set" / "examples.jsonl"
+    rows = [json.loads(line) for line in examples.read_text().splitlines()]
+    for number, row in enumerate(rows):
+        row["negatives"] = [rows[(number + 3) % len(rows)]["positive"]]
+    examples.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    text = re.sub(r"objective = \{.*\}", 'objective = { name = "specter", margin = 0.5 }', config.read_text())
+    config.write_text(text)
+    accumulated = tmp_path / "accumulated.toml"
+    accumulated.write_text(text.replace("batch = 4", "batch = 2") + "accumulate = 2\n")
+    first, second = trained(config, tmp_path / "a"), trained(accumulated, tmp_path / "b")
+    losses = [json.loads((tmp_path / name / FIGURES).read_text())["losses"] for name in ("a", "b")]
+    assert 8 == len(losses[0])
+    np.testing.assert_allclose(losses[1], losses[0], rtol=1e-4)
+    for name in load_file(tmp_path / "encoder" / "model.safetensors"):
+        key = f"weight:{name}"
+        torch.testing.assert_close(first[key], second[key], atol=2e-5, rtol=1e-3)
+
+
 def test_an_objective_may_name_its_settings_in_any_order(tmp_path: Path) -> None:
     """Two sets mixed in batches have one objective, however its settings are ordered."""
     config = write_run(tmp_path, extra=OTHER_SET)

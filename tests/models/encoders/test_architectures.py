@@ -197,6 +197,21 @@ def test_an_architecture_that_reads_padding_is_refused(tmp_path, kind, settings)
         load_encoder(str(folder), device="cpu")
 
 
+@pytest.mark.parametrize(
+    ("kind", "settings"),
+    [
+        ("flaubert", {"emb_dim": 32, "n_layers": 2, "n_heads": 4, "max_position_embeddings": 60}),
+        ("xlm", {"emb_dim": 32, "n_layers": 2, "n_heads": 4, "max_position_embeddings": 60}),
+        ("perceiver", {"d_latents": 32, "d_model": 32, "num_latents": 8, "max_position_embeddings": 60}),
+    ],
+)
+def test_an_architecture_without_one_list_of_layers_is_refused(tmp_path, kind, settings):
+    """An architecture that has the parts of its layers in several lists, or no such layers, is refused."""
+    folder = write_encoder(tmp_path / kind, kind, **settings)
+    with pytest.raises(WeightsError, match="many layers in one list"):
+        load_encoder(str(folder), device="cpu")
+
+
 def test_states_of_another_width_than_the_configuration_has_are_refused(tmp_path):
     """Reformer, whose states are twice as wide as its configuration says, is refused."""
     folder = write_encoder(

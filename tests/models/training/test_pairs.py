@@ -14,7 +14,7 @@ from models.text.sentences import sentences_from_list
 from models.training.examples import Example, TrainingSet, related
 from models.training.held_out import encode_texts, held_out_ranks
 from models.training.objectives.distances import DOCUMENT
-from models.training.pairs.alignment import align
+from models.training.pairs.alignment import AlignBy, align
 from models.training.pairs.citations import citation_triplets
 from models.training.pairs.citing import (
     Citation,
@@ -118,6 +118,24 @@ def test_sentences_that_cite_the_same_papers_belong_together() -> None:
     assert found == {frozenset("yx"), frozenset("yv"), frozenset("xv")}
     assert len(examples) == 3
     assert all(text.title == "" for text in texts.values())
+
+
+def test_sentences_that_cite_many_papers_are_paired_and_the_papers_are_not() -> None:
+    """Sentences of different papers that cite the same four papers are a pair, but the four papers none."""
+    names = ("a", "b", "c", "d")
+    given = [citation("x", *names), citation("y", *names)]
+    examples, _ = cociting_sentences(given, papers(*names))
+    assert (1, []) == (len(examples), cocited_papers(given, papers(*names)))
+
+
+def test_equal_sentences_about_other_papers_count() -> None:
+    """Sentences of equal wording count once for the same papers, and also for others."""
+    same = "Similar results were shown in [1], [2]."
+    given = [Citation(name, same, cited, 2) for name, cited in (("x", ("a", "b")), ("y", ("c", "d")))]
+    assert pairs_of(cocited_papers([*given, given[0]], papers("a", "b", "c", "d"))) == [
+        ("a", "b"),
+        ("c", "d"),
+    ]
 
 
 def test_ten_sentences_of_a_set_give_pairs() -> None:
@@ -232,6 +250,32 @@ def test_inverse_cloze_takes_a_sentence_out() -> None:
     rest = [sentence.text for sentence in texts["rest:a"].sentences]
     assert sorted([texts["cloze:a"].abstract, *rest]) == sorted(SENTENCES)
     assert texts["rest:a"].title == given["a"].title
+
+
+def test_one_sentence_in_ten_stays_in_the_rest() -> None:
+    """Inverse cloze leaves the query in the rest of about every tenth paper, by a seed."""
+    given = papers(*(f"p{i}" for i in range(1_000)))
+    _, texts = inverse_cloze(given, seed=0)
+    left_in = [name for name in given if len(texts[f"rest:{name}"].sentences) == len(SENTENCES)]
+    assert 70 < len(left_in) < 130
+    assert all(texts[f"rest:{name}"].abstract == given[name].abstract for name in left_in)
+    assert texts == inverse_cloze(given, seed=0)[1]
+    assert texts != inverse_cloze(given, seed=1)[1]
+
+
+def test_sentences_are_aligned_by_the_abstracts_alone() -> None:
+    """By abstracts, the nearest pair of sentences is aligned, whatever the contexts say."""
+    texts = {
+        "a": paper("a", ("Graphs of words.", "Proteins fold in cells.", "We thank all.")),
+        "b": paper("b", ("Nothing else.", "Cells hold folded proteins.", "We thank all.")),
+    }
+    about_proteins = ("How proteins fold in cells was shown (one, two).",)
+    given = [Example("a", "b", contexts=about_proteins), Example("b", "a")]
+    for encoder in (HashingEncoder(), OfDocuments()):
+        by_abstracts = align(given, texts, encoder, by=AlignBy.ABSTRACTS, on_progress=ignore_progress)
+        assert [(2, 2), (2, 2)] == [example.aligned for example in by_abstracts]
+        (by_contexts, _) = align(given, texts, encoder, on_progress=ignore_progress)
+        assert (1, 1) == by_contexts.aligned
 
 
 def test_sentences_are_aligned_with_what_is_cited_of_them() -> None:

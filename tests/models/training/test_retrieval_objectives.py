@@ -1,6 +1,7 @@
 """The objectives of retrieval training against plain float64 computations, and on a toy problem."""
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -9,9 +10,10 @@ from torch import Tensor
 
 from models.errors import InputError, UnknownNameError
 from models.registry import resolve
-from models.training.objectives import OBJECTIVES
+from models.training.objectives import OBJECTIVES, aspire_ts, aspire_ts_ot, negatives
+from models.training.objectives.aspire_ot import TransportTriplet
 from models.training.objectives.batch import EncodedBatch, RetrievalObjective, Vectors
-from models.training.objectives.negatives import draw_triples
+from models.training.objectives.negatives import Triples, draw_triples
 
 TAU, EPSILON, MARGIN = 0.5, 0.05, 1.0
 Texts = list[np.ndarray]  # for each text: the row of the document, then those of its sentences
@@ -170,7 +172,7 @@ def mean_of(*losses: Expected) -> Expected:
 CASES: dict[str, tuple[dict[str, object], Expected]] = {
     "specter": ({}, hinge(document, scale=0.5)),
     "specter, summed": ({"mean": False}, hinge(document)),
-    "abs": ({}, hinge(document)),
+    "abs": ({}, supervised),
     "ts": ({}, supervised),
     "ot": ({"tau": TAU}, hinge(transport)),
     "ts-ot": ({"tau": TAU}, total_of(supervised, hinge(transport))),
@@ -294,6 +296,37 @@ def test_a_batch_without_a_negative_moves_nothing(name: str) -> None:
         torch.testing.assert_close(leaf.grad, torch.zeros_like(leaf))
 
 
+def test_an_aligned_sentence_past_the_limit_is_the_last_one_read() -> None:
+    """Numbers of sentences that were cut off name the last sentence read, not padding; so in any batch."""
+    given = [padded(texts(seed, (2, 2)))[0] for seed in (1, 2)]  # and padding
+    none = Vectors(*(own[:0] for own in (given[0].sentences, given[0].mask, given[0].documents)))
+    batch = batch_of(*given, none)
+    losses = [
+        build("ts")(replace(batch, aligned=torch.tensor(pairs))).item()
+        for pairs in ([[2, 4], [1, 0]], [[1, 1], [1, 0]])
+    ]
+    assert losses[0] == losses[1] > 0
+
+
+def test_both_losses_of_a_sum_see_the_same_triples(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Textual supervision and transport, trained together, draw one negative for each example."""
+    drawn: list[Triples] = []
+
+    def noted(batch: EncodedBatch) -> Triples:
+        drawn.append(draw_triples(batch))
+        return drawn[-1]
+
+    for module in (aspire_ts_ot, aspire_ts, negatives):
+        monkeypatch.setattr(module, "draw_triples", noted)
+    given = [padded(texts(seed, (2,) * 5))[0] for seed in (1, 2)]
+    none = Vectors(*(own[:0] for own in (given[0].sentences, given[0].mask, given[0].documents)))
+    batch = batch_of(*given, none)
+    together = build("ts-ot")(batch)
+    assert 1 == len(drawn)
+    alone = aspire_ts.TextualSupervision()(batch, drawn[0]) + TransportTriplet(tau=TAU)(batch, drawn[0])
+    assert together.item() == pytest.approx(alone.item())
+
+
 def test_textual_supervision_asks_for_aligned_sentences() -> None:
     """Examples without aligned sentences are refused, and the error names ``--align``."""
     (queries, _), (positives, _) = padded(texts(6, (2, 2))), padded(texts(7, (2, 2)))
@@ -357,7 +390,7 @@ def test_separable_papers_are_separated(case: str) -> None:
     query, positive = (own for own in encoded())
     assert loss.item() < 0.02
     distances = torch.cdist(query.documents, positive.documents)
-    if case not in {"specter", "specter, summed", "abs", "mnrl", "in-batch"}:
+    if case not in {"specter", "specter, summed", "mnrl", "in-batch"}:
         rows, columns = query.sentences.reshape(-1, n + 6), positive.sentences.reshape(-1, n + 6)
         distances = torch.cdist(rows, columns).reshape(n, 3, n, 3).amin(dim=(1, 3))
     torch.testing.assert_close(distances.argmin(dim=1), torch.arange(n))
