@@ -11,7 +11,7 @@ import pytest
 from indexer.catalog.catalog import Catalog
 from indexer.collection.changes import publish_pending
 from indexer.collection.delete import delete_papers
-from indexer.collection.growth import Bounds, publish_added
+from indexer.collection.growth import Bounds, publish_added, publish_changes
 from indexer.collection.merging import Tiers, compact, merge
 from indexer.collection.purge import purge_papers
 from indexer.collection.reindex import prepare, publish_prepared
@@ -33,6 +33,8 @@ N_COMMANDS = 12
 SAMPLE = (7,)
 BESIDE = 10  # of all 51 this one notices most
 ALL = 1  # runs all three commands
+CROSSED = 0
+AT_ONCE = 4  # papers: services publish in several rounds
 TRIAL = [seed for seed in range(52) if seed not in SAMPLE]
 _POOL = many_papers(150)
 
@@ -103,6 +105,39 @@ class Grown:
         with Catalog.open(self.data / CATALOG_FILE) as catalog:
             self._publish_pending(catalog)
         return f"index, {done}"
+
+    def run_crossed(self) -> str:
+        """Run a command, or index papers while a service sets some back and publishes last; return a name."""
+        if self._random.random() < 0.5:
+            return self.run()
+        rows, first = self._some(), list[Any]()
+        back = [self.rows[row["id"]] for row in rows if row["id"] in self.rows][:3]
+        ids = {row["id"] for row in rows}
+        posted = [*back, *(row for row in self._some()[:6] if row["id"] not in ids)]
+
+        def crossed(*given: Any, **named: Any) -> Any:
+            def after_first(*own: Any, **own_named: Any) -> Any:
+                if not first:
+                    first.append(publish_changes(*given, **named))
+                return publish_changes(*own, **own_named)
+
+            if first:
+                return publish_changes(*given, **named)
+            with Catalog.open(self.data / CATALOG_FILE) as catalog:
+                catalog.add([paper_of(row) for row in posted])
+                with patch("indexer.collection.changes.publish_changes", after_first):
+                    self._publish_pending(catalog)
+            self.rows |= {row["id"]: row for row in [*rows, *posted]}
+            if not first:  # nothing to publish was left for the service
+                first.append(publish_changes(*given, **named))
+            return first[0]
+
+        if rows:
+            with patch("indexer.collection.build.publish_changes", crossed):
+                build_quietly(write_corpus(self._folder / "c.jsonl", rows), self.data, self._encoder)
+            self.rows |= {} if first else {row["id"]: row for row in rows}
+        self._of[current_generation(self.data)] = dict(self.rows)
+        return f"index crossed by a service, {len(back)} set back"
 
     def _some(self) -> list[Row]:
         """Return random rows, of which some have ids that are present and another abstract."""
@@ -233,7 +268,9 @@ class Grown:
             self.rows = dict(self._of.get(to, self.rows))
 
     def _publish_pending(self, catalog: Catalog) -> None:
-        publish_pending(self.data, hashing_annotator(), catalog, on_progress=quiet, keep=KEEP)
+        publish_pending(
+            self.data, hashing_annotator(), catalog, on_progress=quiet, keep=KEEP, at_once=AT_ONCE
+        )
 
     def _forget(self, ids: list[str]) -> None:
         for paper_id in ids:
@@ -250,6 +287,14 @@ def paper_of(row: Row) -> Paper:
 def test_a_collection_is_what_its_papers_are(seed: int, tmp_path: Path, hashing: Encoder) -> None:
     """After any commands the same papers have the same scores, to 1e-6."""
     assert_stays_right(Grown.run, seed, tmp_path, hashing)
+
+
+@pytest.mark.parametrize(
+    "seed", [CROSSED, *(pytest.param(each, marks=pytest.mark.trial) for each in range(51) if each != CROSSED)]
+)
+def test_publications_that_cross_lose_nothing(seed: int, tmp_path: Path, hashing: Encoder) -> None:
+    """The same holds if a service publishes last what it compared before another command published."""
+    assert_stays_right(Grown.run_crossed, seed, tmp_path, hashing)
 
 
 @pytest.mark.parametrize(

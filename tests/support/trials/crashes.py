@@ -115,11 +115,11 @@ def replace_all(data: Path, acknowledge: Acknowledge) -> None:
 
 
 def post(data: Path, acknowledge: Acknowledge) -> None:
-    """Do what the service does for ``POST /v1/papers``, and then publish it."""
+    """Do what the service does for ``POST /v1/papers``, and then publish it, a paper at a time."""
     with Catalog.open(data / CATALOG_FILE) as catalog:
         catalog.add(_POSTED)
         acknowledge()
-        publish_pending(data, hashing_annotator(), catalog, on_progress=quiet, keep=3)
+        publish_pending(data, hashing_annotator(), catalog, on_progress=quiet, keep=3, at_once=1)
 
 
 def unpost(data: Path, acknowledge: Acknowledge) -> None:
@@ -273,6 +273,8 @@ def expected_after(before: State, data: Path, operation: str) -> State:
 
 def between(before: State, data: Path, operation: str) -> list[State]:
     """Return the complete states that an operation publishes on its way."""
+    if operation == "POST":
+        return [before | {paper.id: content_hash(paper)} for paper in _POSTED[:1]]
     if operation != "index in portions":
         return []
     added = [(paper.id, content_hash(paper)) for paper in _read(data / "more.jsonl")]
