@@ -71,7 +71,7 @@ class Trainable:
         verify_weights(checkpoint)
         self.checkpoint, self.low_rank, self._batch_tokens = checkpoint, low_rank, batch_tokens
         self.device = resolve_device(device)
-        self._precision = resolve_precision(precision, self.device)
+        self.precision = resolve_precision(precision, self.device)
         base = load_checkpoint(checkpoint)
         for module in base.modules():
             if isinstance(module, torch.nn.Dropout):
@@ -115,7 +115,7 @@ class Trainable:
         with torch.random.fork_rng(devices=[self.device] if self.device.type == "cuda" else []):
             if seed is not None:
                 torch.manual_seed(seed)
-            rounded = self._precision is Precision.BFLOAT16
+            rounded = self.precision is Precision.BFLOAT16
             with torch.autocast(self.device.type, torch.bfloat16, enabled=rounded):
                 output = self._model(
                     input_ids=batch.ids,

@@ -84,7 +84,9 @@ class Run:
             device=device,
             seed=config.steps.seed,
         )
-        self.config = config.model_copy(update={"layer_mix": self.model.layer_mix is not None})
+        # ``auto`` stands for what this device multiplies natively: a run is not resumed with another format.
+        known = {"layer_mix": self.model.layer_mix is not None, "precision": self.model.precision}
+        self.config = config.model_copy(update=known)
         self.digest = _digest(_decisive(self.config, base), self.sets)
         self._measured_by = "" if self.held_out is None else self._measure_digest(self.held_out)
 

@@ -21,13 +21,13 @@ from akin.cli.training.config import read_config
 from akin.cli.training.run import BEST, CHANGES, CURVE, ENCODER, FIGURES, LAST, Run
 from models.encoder import load_encoder
 from models.errors import AkinError, InputError, UnknownNameError
-from models.training import loop
+from models.training import loop, trainable
 from models.training.assembly import assembled
 from models.training.examples import Example, TrainingSet
 from models.training.loop import LoopSettings, rate_at
 from models.training.objectives.batch import EncodedBatch, Vectors
 from models.training.trainable import Trainable
-from models.types import ignore_progress
+from models.types import Precision, ignore_progress
 from tests.support.examples.models.training_sets import LOW_RANK, write_run
 
 OTHER_SET = '[[sets]]\npath = "set"\nobjective = { name = "mnrl" }\n'
@@ -69,10 +69,10 @@ def test_what_belongs_together_is_learnt(tmp_path: Path, extra: str, rate: str) 
     assert figures["measured"][-1][1]["single"] == 100
 
 
-@pytest.mark.parametrize("kill", [False, True])
-def test_a_stopped_run_goes_on_to_the_same_bits(tmp_path: Path, kill: bool) -> None:
+@pytest.mark.parametrize(("kill", "extra"), [(False, LOW_RANK), (True, LOW_RANK), (True, "")])
+def test_a_stopped_run_goes_on_to_the_same_bits(tmp_path: Path, kill: bool, extra: str) -> None:
     """A run stopped in the middle, by an interruption or SIGKILL, resumes to the same weights and losses."""
-    config = write_run(tmp_path, extra="dropout = 0.1\n" + LOW_RANK)
+    config = write_run(tmp_path, extra="dropout = 0.1\n" + extra)
     expected = trained(config, tmp_path / "whole")
     out = tmp_path / "stopped"
     if kill:
@@ -110,6 +110,24 @@ def test_bfloat16_moves_the_same_weights_by_rounding(tmp_path: Path) -> None:
     with pytest.raises(KeyboardInterrupt):
         stopped.train(on_progress=_interrupt_at(5))
     assert_equal_bits(trained(rounded, tmp_path / "stopped"), whole)
+
+
+def test_automatic_precision_is_that_of_the_first_machine(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A run with ``auto`` says which format it is computed in, and is not resumed in another one."""
+    config = write_run(tmp_path, extra=LOW_RANK)
+    config.write_text('precision = "auto"\n' + config.read_text())
+    refused = pytest.raises(InputError, match="another configuration")
+    for precision, ends in (
+        (Precision.BFLOAT16, pytest.raises(KeyboardInterrupt)),
+        (Precision.FLOAT32, refused),
+    ):
+        monkeypatch.setattr(trainable, "resolve_precision", lambda _, device, own=precision: own)
+        run = Run(read_config(config), tmp_path / "out", device="cpu")
+        assert precision is run.config.precision
+        with ends:
+            run.train(on_progress=_interrupt_at(5))
 
 
 def _interrupt_at(step: int) -> Callable[[str, int, int], None]:
