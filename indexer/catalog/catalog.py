@@ -188,17 +188,19 @@ class Catalog(Store):
             make_hashes_current(connection, hashes, number, at=at)
             return _change(connection, number)
 
-    def note_encoding(self, models: str, encoded: Iterable[str], refused: Sequence[QuarantinedPaper]) -> None:
-        """Quarantine the ``refused`` versions under ``models`` (``Manifest.models_key``), with their reasons.
+    def note_encoding(
+        self, models: str, encoded: Iterable[str], refused: Sequence[QuarantinedPaper]
+    ) -> int | None:
+        """Quarantine the ``refused`` versions under ``models`` (``Manifest.models_key``), with reasons.
 
-        The versions with the content hashes ``encoded`` leave the quarantine. A paper also leaves it when it
-        is replaced or deleted.
+        Those with the content hashes ``encoded`` leave it; returns the change by which some did, if any did.
         """
         there = self.refused(models)
         released = [digest for digest in encoded if digest in there] if there else []
-        if released or refused:
-            with self.database.writing() as connection:
-                note_outcome(connection, models, released, refused, change=_last_change(connection) + 1)
+        if not released and not refused:
+            return None
+        with self.database.writing() as connection:
+            return note_outcome(connection, models, released, refused, change=_last_change(connection) + 1)
 
     def refused(self, models: str) -> dict[str, str]:
         """Return the ids, by content hash, of papers whose current versions ``models`` could not encode."""

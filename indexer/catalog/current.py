@@ -69,19 +69,18 @@ def make_current(
     )
 
 
-def mark_pending(connection: Connection, keys: Select[int], change: int) -> None:
+def mark_pending(connection: Connection, keys: Select[int], change: int) -> int:
     """Let the papers whose current versions have these keys change as of ``change``, with the same content.
 
-    Papers that were never shown, because of the quarantine, count as added then.
+    Papers that were never shown, because of the quarantine, count as added then. Returns their number.
     """
     numbers = {"added": change, "added_at": int(time.time())}
     is_new = CurrentRow.added == CurrentRow.change
     dates = {
         name: case((is_new, number), else_=getattr(CurrentRow, name)) for name, number in numbers.items()
     }
-    connection.execute(
-        update(CurrentRow).where(CurrentRow.paper_key.in_(keys)).values(change=change, **dates)
-    )
+    of_these = update(CurrentRow).where(CurrentRow.paper_key.in_(keys))
+    return connection.execute(of_these.values(change=change, **dates)).rowcount
 
 
 def mark_deleted(connection: Connection, paper_ids: Sequence[str], change: int) -> None:

@@ -37,19 +37,24 @@ def note_outcome(
     refused: Sequence[QuarantinedPaper],
     *,
     change: int,
-) -> None:
+) -> int | None:
     """Record the ``refused`` versions that are current, and take out those with the hashes ``released``.
 
-    Released papers change as of ``change``, so that they are pending until a generation shows them.
+    Released papers change as of ``change``, so that they are pending until a generation shows them. Returns
+    ``change`` if there are any.
     """
+    n_released = 0
     for batch in in_batches(released):
-        keys = select(PaperRow.key).where(PaperRow.content_hash.in_(batch))
+        of_these = PaperRow.content_hash.in_(batch)
+        there = select(QuarantineRow.paper_key).join(PaperRow, PaperRow.key == QuarantineRow.paper_key)
+        n_released += mark_pending(connection, there.where(QuarantineRow.models == models, of_these), change)
+        keys = select(PaperRow.key).where(of_these)
         connection.execute(
             delete(QuarantineRow).where(QuarantineRow.models == models, QuarantineRow.paper_key.in_(keys))
         )
-        mark_pending(connection, keys, change)
     for some in in_batches(refused):
         _insert(connection, models, {paper.content_hash: paper.reason for paper in some})
+    return change if n_released else None
 
 
 def _insert(connection: Connection, models: str, reasons: Mapping[str, str]) -> None:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from dataclasses import replace as replaced
 from itertools import islice
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from indexer.catalog.catalog import Catalog
 from indexer.catalog.quarantine import QuarantinedPaper
@@ -103,7 +103,7 @@ def build(
         load = _Load(data, papers, annotator, encoder, arguments, replace, keep, bounds, on_progress, like)
         staging = load.stage(corpora)
         load.publish_all(staging.n_papers)
-        manifest, unmerged = _publish_rest(data, annotator, papers, arguments.device, keep, on_progress)
+        manifest, unmerged = load.publish_rest()
         discard_folder(load.work)
     return BuildReport(
         manifest=manifest,
@@ -137,6 +137,7 @@ class _Load:
     n_reused: int = 0
     quarantined: list[QuarantinedPaper] = field(default_factory=list)
     unmerged: str = ""
+    is_unstated: bool = False
 
     @property
     def work(self) -> Path:
@@ -196,6 +197,25 @@ class _Load:
         if len(added) > 1:
             self._join(added)
 
+    def publish_rest(self) -> tuple[Manifest, str]:
+        """Publish the remaining changes of the catalog and merge segments.
+
+        Returns the manifest served then, and why segments were not merged, if they were not.
+        """
+        alike: dict[str, Any] = {"on_progress": self.on_progress, "keep": self.keep}
+        publish_pending(self.data, self.annotator, self.catalog, is_unstated=self.is_unstated, **alike)
+        unmerged = ""
+        try:
+            merge(self.data, device=self.arguments.device, **alike)
+            with DataFolder(self.data).publishing():
+                # Files of a killed merge, and generations that were kept while papers were copied from them.
+                remove_old_generations(self.data, keep=self.keep)
+        except BuildLockedError:  # a service is merging already
+            pass
+        except (StorageError, SnapshotCorruptError) as error:  # all papers are published
+            unmerged = str(error)
+        return read_manifest(self.data, current_generation(self.data)), unmerged
+
     def _portions(self) -> Iterator[tuple[Iterable[Version], int]]:
         """Yield the versions that are published together, and the highest catalog key to publish."""
         versions = self.catalog.staged(self.key)
@@ -218,7 +238,7 @@ class _Load:
         base = self._base()
         shown = None if base is None else shown_change(self.catalog, base)
         change = self.catalog.publish(self.key, up_to, replace=self.replace)
-        encoded.note(self.catalog, self.like.models_key)
+        seen = encoded.note(self.catalog, self.like.models_key, seen=change.number)
         if not new:
             return set()
         if base is None:
@@ -228,7 +248,7 @@ class _Load:
                 new,
                 self.annotator,
                 self.catalog,
-                like=replaced(self.like, change=change.number),
+                like=replaced(self.like, change=seen),
                 into=self.work,
                 replaces=self.replace,
                 shows_all=self.replace or self.catalog.count() == n_versions,
@@ -238,9 +258,10 @@ class _Load:
         shared = (base.shared_with(each.open(), but=each.gone) for each in new)
         self.n_replaced += sum(int(base.live[positions].sum()) for positions in shared)
         are_all = shown == change.previous
-        manifest, _ = publish_changes(
-            self.data, base, new, self.catalog, seen=change.number, are_all=are_all, keep=self.keep
+        manifest, was_served = publish_changes(
+            self.data, base, new, self.catalog, seen=seen, are_all=are_all, keep=self.keep
         )
+        self.is_unstated |= not was_served
         return {entry.name for entry in manifest.segments} - {each.entry.name for each in base.segments}
 
     def _base(self) -> Snapshot | None:
@@ -274,24 +295,3 @@ class _Load:
             return
         except (StorageError, SnapshotCorruptError) as error:  # such as a full disk: all is published
             self.unmerged = str(error)
-
-
-def _publish_rest(
-    data: Path, annotator: Annotator, catalog: Catalog, device: str, keep: int, on_progress: ProgressFn
-) -> tuple[Manifest, str]:
-    """Publish the remaining changes of the catalog and merge segments.
-
-    Returns the manifest served then, and why segments were not merged, if they were not.
-    """
-    publish_pending(data, annotator, catalog, on_progress=on_progress, keep=keep)
-    unmerged = ""
-    try:
-        merge(data, device=device, keep=keep, on_progress=on_progress)
-        with DataFolder(data).publishing():
-            # Files of a killed merge, and generations that were kept while papers were copied from them.
-            remove_old_generations(data, keep=keep)
-    except BuildLockedError:  # a service is merging already
-        pass
-    except (StorageError, SnapshotCorruptError) as error:  # all papers are published, some segments merged
-        unmerged = str(error)
-    return read_manifest(data, current_generation(data)), unmerged

@@ -6,14 +6,14 @@ stops in between, the next call continues from there.
 
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import closing, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
 from typing import Final
 
 from indexer.catalog.catalog import Catalog
 from indexer.catalog.current import Compared
-from indexer.collection.growth import prepare_segments, publish_changes
+from indexer.collection.growth import prepare_segments, publish_added, publish_changes
 from indexer.collection.publishing import publishing
 from indexer.encoding.arguments import expect_models
 from indexer.encoding.encode_versions import EncodedVersions, cumulative_progress, encode_versions
@@ -50,6 +50,7 @@ def publish_pending(
     keep: int,
     base: Snapshot | None = None,
     since: int = 0,
+    is_unstated: bool = False,
     wait_s: float = LOCK_WAIT_S,
     at_once: int = AT_ONCE,
 ) -> PublishedState:
@@ -61,33 +62,40 @@ def publish_pending(
     paper that changed again is published as it was read, so that a paper that keeps changing does not delay
     others; the next call publishes its newer version.
 
+    If others published at the same moment, also if that was in an earlier publication of the caller
+    (``is_unstated``), the last generation is published once more, to state the changes that it shows.
+
     Raises EncoderError, StorageError, SnapshotError; EncoderMismatchError if the served generation was made
     with other models; BuildLockedError if another process is still publishing them after ``wait_s`` seconds.
     """
     folder, compared = DataFolder(data), base
-    published = ""  # the generation that this call published last
-    passed: Compared | None = None  # the changes that it was compared with
+    passed: dict[str, Compared] = {}  # by generation, the changes with which this call compared it
     with folder.working(Work.CHANGES, wait_s=wait_s):
         while True:
             read = served_snapshot(data, beside=base) or open_snapshot(data, reread=False)
             expect_models(read.manifest, annotator)
             last = expect_own_catalog(read.manifest, catalog)
             shown = since if read is compared else 0
-            passed = passed if read.manifest.generation == published else None
-            differing = differing_papers(catalog, read, shown, most=at_once, but=passed)
+            already = passed.get(read.manifest.generation)
+            differing = differing_papers(catalog, read, shown, most=at_once, but=already)
             with publishing(data, read) as served:
                 if served is not read:  # others published papers that were in the catalog before
                     base = served
                     continue
+                manifest = read.manifest
+                if not differing and is_unstated and last > manifest.change:
+                    like = replace(manifest, change=last)
+                    manifest = publish_added(data, read, (), like=like, keep=keep)
             if not differing:
                 _remove_published_work(data, catalog)
-                return PublishedState(read.manifest, last)
+                return PublishedState(manifest, last)
             encoded = _encoded(data, catalog, differing, annotator, read, on_progress)
-            encoded.note(catalog, read.manifest.models_key)
+            last = encoded.note(catalog, read.manifest.models_key, seen=last)
             new = prepare_segments(_work(data), encoded.parts, like=read.manifest, device="cpu")
             base = served_snapshot(data, beside=read)
             refused = {paper.paper_id for paper in encoded.quarantined}
             if base is not read and base is not None and _shows(base, differing, but=refused):
+                is_unstated = True
                 continue  # another process has published them
             is_last = len(differing) < at_once
             deleted = [key for key, digest in differing.items() if digest is None]
@@ -98,14 +106,14 @@ def publish_pending(
                 if is_last and was_served:
                     _remove_published_work(data, catalog)
                     return PublishedState(manifest, last)
-                published = manifest.generation if was_served else ""
-                passed = _compared(differing, last)
+                is_unstated |= not was_served
+                passed = _compared(differing, manifest, last) if was_served else {}
 
 
-def _compared(differing: Mapping[str, str | None], change: int) -> Compared | None:
-    """Return how far the changes were compared in which all ``differing`` papers were found."""
+def _compared(differing: Mapping[str, str | None], manifest: Manifest, change: int) -> dict[str, Compared]:
+    """Return the changes with which a generation was compared that shows all ``differing`` papers."""
     *_, digest = differing.values()  # deleted papers come first
-    return None if digest is None else Compared(digest, change)
+    return {} if digest is None else {manifest.generation: Compared(digest, change)}
 
 
 def _encoded(

@@ -267,14 +267,16 @@ def publish_whole(
     """
     known: KnownVersions | None = None
 
-    def with_changes(changed: Mapping[str, str | None], known: KnownVersions) -> list[NewSegment]:
+    def with_changes(
+        changed: Mapping[str, str | None], known: KnownVersions, last: int
+    ) -> tuple[list[NewSegment], int]:
         wanted = [(key, digest) for key, digest in changed.items() if digest is not None]
         encoded = encode_versions(wanted, catalog, EncodeHere(annotator), like=like, known=known)
-        encoded.note(catalog, like.models_key)
+        last = encoded.note(catalog, like.models_key, seen=last)
         new = prepare_segments(into, encoded.parts, like=like, device=like.arguments["device"])
         # If the new version of a paper cannot be encoded, its old version stays visible.
         outdated = changed.keys() - {paper.paper_id for paper in encoded.quarantined}
-        return [*(each.without(outdated) for each in segments), *new]
+        return [*(each.without(outdated) for each in segments), *new], last
 
     few, seen = _FEW_PAPERS, like.change
     while True:
@@ -287,9 +289,9 @@ def publish_whole(
             last, newer = catalog.last_change(), catalog.changed_since(seen)
             if not newer or (known is not None and len(newer) <= few):
                 if newer and known is not None:
-                    segments = with_changes(newer, known)
+                    segments, last = with_changes(newer, known, last)
                 like = replace(like, change=last if shows_all else 0, catalog=catalog.identity())
                 return publish_added(data, None, segments, like=like, keep=keep)
         known = known or KnownVersions(data, like, into=into)
-        segments, seen = with_changes(newer, known), last
+        segments, seen = with_changes(newer, known, last)
         few *= 2  # so that the loop ends, however much others change

@@ -190,7 +190,8 @@ def publish_prepared(
     like, work = prepared.snapshot.manifest, _work(data)
     hashes = (digest for segment in prepared.snapshot.segments for digest in _hashes(segment))
     # Only read if some papers are quarantined.
-    catalog.note_encoding(like.models_key, hashes, prepared.quarantined)
+    noted = catalog.note_encoding(like.models_key, hashes, prepared.quarantined)
+    like = replace(like, change=noted) if noted == like.change + 1 else like
     manifest = publish_whole(data, prepared.segments, annotator, catalog, like=like, into=work, keep=keep)
     discard_folder(work)
     return manifest

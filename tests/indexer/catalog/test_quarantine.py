@@ -282,6 +282,9 @@ def test_a_corpus_with_a_paper_that_fails_is_indexed_without_it(
     again = build_quietly(corpus, data, hashing, bounds=alone)
     assert (4, ()) == (again.manifest.n_papers, again.quarantined)
     assert Quarantine() == quarantine(data)
+    with Catalog.open(data / CATALOG_FILE) as catalog, catalog.database.reading() as connection:
+        (new,) = added_after(connection, report.manifest.change, most=9)
+        assert ("bad", again.manifest.change) == (new.paper_id, new.change)
 
 
 def test_a_collection_begins_with_the_first_portion_that_has_a_paper(
@@ -356,9 +359,10 @@ def test_the_catalog_keeps_reasons_by_models(catalog_place: str | Path) -> None:
         )
         catalog.note_encoding("b" * 64, [hashes["a"]], [])
         assert 2 == catalog.quarantine(MODELS, limit=1).n_papers
-        catalog.note_encoding(MODELS, [hashes["a"], hashes["c"]], [])
+        assert 2 == catalog.note_encoding(MODELS, [hashes["a"], hashes["c"]], [])
         assert {hashes["b"]: "b"} == catalog.refused(MODELS)
         assert {"a": hashes["a"]} == catalog.changed_since(1)  # pending until a generation shows it
+        assert catalog.note_encoding(MODELS, [hashes["a"]], []) is None  # it has left already
         with catalog.database.reading() as connection:
             assert [("a", 2)] == [(new.paper_id, new.change) for new in added_after(connection, 1, most=9)]
         catalog.restore({"b": None}, at=1)

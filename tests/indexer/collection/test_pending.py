@@ -391,13 +391,15 @@ def test_what_others_publish_meanwhile_is_compared(
             done = publish_pending(
                 data, annotated(hashing), catalog, on_progress=quiet, keep=KEEP, at_once=at_once
             )
-            assert catalog.last_change() == done.change
+            assert catalog.last_change() == done.change == done.manifest.change
         assert (PAPERS[5]["title"], 32) == ((found := titles(data))["p5"], len(found))
         return of_index[0]
 
     monkeypatch.setattr(build_module, "publish_changes", publish_of_index)
     build_quietly(corpus, data, hashing)
     assert 1 == len(of_index)
+    with Catalog.open(data / CATALOG_FILE) as catalog:
+        assert catalog.last_change() == open_snapshot(data).manifest.change
     assert (PAPERS[5]["title"], 32) == ((found := titles(data))["p5"], len(found))
 
 
