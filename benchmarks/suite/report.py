@@ -185,7 +185,8 @@ def stages_section(rows: Sequence[Row]) -> list[str]:
     ]
     lead = (
         "Medians. The parts of a search are measured during the search, except where it says after it, and "
-        "what a page adds as a share of its search. Other parts are measured separately, in turns."
+        "what a page adds as a share of its search. Those of encoding are measured during it, other parts "
+        "separately, in turns."
     )
     return ["## Where the time goes", lead, "\n".join(lines)]
 

@@ -261,7 +261,7 @@ class _Load:
         manifest, was_served = publish_changes(
             self.data, base, new, self.catalog, seen=seen, are_all=are_all, keep=self.keep
         )
-        self.is_unstated |= not was_served
+        self.is_unstated |= not (was_served and are_all)
         return {entry.name for entry in manifest.segments} - {each.entry.name for each in base.segments}
 
     def _base(self) -> Snapshot | None:

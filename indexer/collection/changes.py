@@ -62,8 +62,8 @@ def publish_pending(
     paper that changed again is published as it was read, so that a paper that keeps changing does not delay
     others; the next call publishes its newer version.
 
-    If others published at the same moment, also if that was in an earlier publication of the caller
-    (``is_unstated``), the last generation is published once more, to state the changes that it shows.
+    If the last generation shows changes that it does not state, because others published at the same moment,
+    also if that was in an earlier publication of the caller (``is_unstated``), it is published once more.
 
     Raises EncoderError, StorageError, SnapshotError; EncoderMismatchError if the served generation was made
     with other models; BuildLockedError if another process is still publishing them after ``wait_s`` seconds.
@@ -103,10 +103,10 @@ def publish_pending(
                 manifest, was_served = publish_changes(
                     data, read, new, catalog, deleted=deleted, seen=last, are_all=is_last, keep=keep
                 )
-                if is_last and was_served:
+                if is_last and was_served and (manifest.change >= last or not is_unstated):
                     _remove_published_work(data, catalog)
                     return PublishedState(manifest, last)
-                is_unstated |= not was_served
+                is_unstated |= not (is_last and was_served)
                 passed = _compared(differing, manifest, last) if was_served else {}
 
 

@@ -55,7 +55,8 @@ def _require_aligned(own: TrainingSet) -> None:
         raise InputError(
             "Textual supervision (ts, ts-ot, abs) needs the aligned sentences of every example; "
             f"{len(without):,} of the {len(own.examples):,} of {own.name} have none, the first is number "
-            f"{without[0]}. Make the set with akin train data cocited --align ENCODER."
+            f"{without[0]}. Make the set with akin train data cocited --align ENCODER (for abs with "
+            "--align-by abstracts, too)."
         )
 
 

@@ -26,8 +26,7 @@ from indexer.corpus.read import CorpusReport
 from models.encoder import load_encoder
 from models.errors import InputError
 from models.training.examples import Example
-from models.training.pairs.alignment import AlignBy
-from models.training.pairs.alignment import align as aligned_pairs
+from models.training.pairs import alignment
 from models.training.pairs.citations import citation_triplets
 from models.training.pairs.citing import (
     Citation,
@@ -101,25 +100,24 @@ def cocited(
     citations: Citations,
     out: Out,
     min_contexts: Annotated[int, typer.Option(min=1, help="Minimum number of citing papers per pair.")] = 1,
-    align: Annotated[
-        str | None,
-        typer.Option(help="Align sentences with this encoder (for the objectives ts, ts-ot and abs)."),
-    ] = None,
+    align: Annotated[str | None, typer.Option(help="Encoder that aligns sentences (ts, ts-ot, abs).")] = None,
     align_by: Annotated[
-        AlignBy, typer.Option(help="Align by the citing sentences, or by the abstracts alone (abs).")
-    ] = AlignBy.CONTEXTS,
+        alignment.AlignBy, typer.Option(help="Align by citing sentences, or by the abstracts alone (abs).")
+    ] = alignment.AlignBy.CONTEXTS,
     leave_out: LeaveOut = None,
     leave_out_ids: LeaveOutIds = None,
     held_out: HeldOut = 0,
     seed: Seed = 0,
 ) -> None:
     """Make pairs of papers that are cited in one sentence, as ASPIRE does."""
+    if align is None and align_by is alignment.AlignBy.ABSTRACTS:
+        raise InputError("--align-by abstracts needs an encoder that aligns; give it with --align ENCODER.")
     guard, texts, citing = _citing(papers, citations, leave_out, leave_out_ids)
     examples = cocited_papers(citing, texts, min_contexts=min_contexts)
     if align is not None:
         encoder = load_encoder(align)
         with show_progress(stderr) as on_progress:
-            examples = aligned_pairs(examples, texts, encoder, by=align_by, on_progress=on_progress)
+            examples = alignment.align(examples, texts, encoder, by=align_by, on_progress=on_progress)
     _write(out, "cocited", examples, texts, guard, held_out=held_out, seed=seed)
 
 

@@ -16,6 +16,7 @@ from models.training.cost import Cost
 from models.training.examples import TrainingSet
 from models.training.loop import State
 from models.training.pairs.leaks import left_out
+from models.types import Precision
 
 # Settings with paths, which are left out: figures are published, the paths of a machine are not.
 _WITH_PATHS = {"sets", "held_out", "facets", "functions"}
@@ -67,9 +68,10 @@ class _Report(BaseModel):
 
 
 class _Stored(BaseModel):
-    """What the figures of a running or interrupted run say of its cost."""
+    """What the figures of a running or interrupted run say of its cost and number format."""
 
     cost: Cost = Cost()
+    precision: Precision | None = None
 
 
 def figures_of(
@@ -118,10 +120,19 @@ def stored_cost(file: Path) -> Cost:
 
     Raises StorageError for a file that cannot be read.
     """
+    return _stored(file).cost
+
+
+def stored_precision(file: Path) -> Precision | None:
+    """Return the number format of a run by its figures; ``None`` if they have none. Raises StorageError."""
+    return _stored(file).precision
+
+
+def _stored(file: Path) -> _Stored:
     if file.is_file():
         with suppress(orjson.JSONDecodeError, ValidationError), storage_errors(file):
-            return _Stored.model_validate(orjson.loads(file.read_bytes())).cost
-    return Cost()
+            return _Stored.model_validate(orjson.loads(file.read_bytes()))
+    return _Stored()
 
 
 def _left_out(folder: Path) -> str:

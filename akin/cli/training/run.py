@@ -12,7 +12,7 @@ import torch
 from akin.cli.training.card import model_card, reservation
 from akin.cli.training.config import RunConfig, pooled_for, require_possible, settings_of
 from akin.cli.training.curve import curve
-from akin.cli.training.figures import figures_of, stored_cost
+from akin.cli.training.figures import figures_of, stored_cost, stored_precision
 from evaluation.sets.pairs import read_set
 from indexer.files.durable import replace_file, storage_errors
 from models.checkpoints.checkpoints import locate_checkpoint, verify_weights
@@ -84,9 +84,7 @@ class Run:
             device=device,
             seed=config.steps.seed,
         )
-        # ``auto`` stands for what this device multiplies natively: a run is not resumed with another format.
-        known = {"layer_mix": self.model.layer_mix is not None, "precision": self.model.precision}
-        self.config = config.model_copy(update=known)
+        self.config = config.model_copy(update={"layer_mix": self.model.layer_mix is not None})
         self.digest = _digest(_decisive(self.config, base), self.sets)
         self._measured_by = "" if self.held_out is None else self._measure_digest(self.held_out)
 
@@ -99,6 +97,12 @@ class Run:
         if state is None and (self._out / ENCODER).exists():
             raise InputError(f"{self._out} has files of another run; give a new --out, or delete the folder.")
         self._cost = Cost() if state is None else stored_cost(self._out / FIGURES)
+        begun_in = None if state is None else stored_precision(self._out / FIGURES)
+        if begun_in not in (None, self.model.precision):  # ``auto``, on another machine
+            raise InputError(
+                f"{self._out} was begun in {begun_in}, and this machine would go on in "
+                f'{self.model.precision}. Give precision = "{begun_in}", or another --out.'
+            )
         with expect_memory("lower batch_tokens or the batch, set cache_gradients, or use --device cpu"):
             training = Training(
                 self.model, self.sets, self._objectives, self._schedule(), self.settings, self._cost
@@ -131,7 +135,9 @@ class Run:
                 beside.parent.mkdir(parents=True, exist_ok=True)
                 replace_file(beside, changes_content(self.model.changes(), share=share, metadata=metadata))
         drawn = self._schedule().drawn(state.step * self.settings.accumulate)
-        config = self.config.model_copy(update={"share": share, "tau": self._measured_at})
+        precision = stored_precision(self._out / FIGURES) or self.config.precision
+        known = {"share": share, "tau": self._measured_at, "precision": precision}
+        config = self.config.model_copy(update=known)
         cost, weights = stored_cost(self._out / FIGURES), self._weights(share)
         shares = layer_shares(weights)
         figures = figures_of(
@@ -209,6 +215,7 @@ class Run:
                 replace_file(self._out / BEST, content)
             losses, measured = state.history.losses, state.history.measured
             figures = {"losses": losses, "measured": measured, "cost": self._cost}
+            figures["precision"] = self.model.precision
             replace_file(self._out / FIGURES, orjson.dumps(figures))
             replace_file(self._out / CURVE, curve(state.history).encode())
             replace_file(self._out / LAST, content)

@@ -101,11 +101,12 @@ def cociting_sentences(
     gives all pairs of its first ten sentences (in ASPIRE of all), in the order of the cited ids. The
     sentences are also returned, as texts.
     """
-    examples, texts = [], {}
+    examples, texts, named = [], {}, dict[str, str]()
     for number, (_, cited_by) in enumerate(sorted(_cocited(citations, papers).items())):
         names: list[str] = []
         for context in list(cited_by.values())[:_MAX_CONTEXTS]:
-            name = f"cociting:{number}:{len(names)}"
+            # A sentence that cites several sets, as in two versions of a paper, is one text.
+            name = named.setdefault(context, f"cociting:{number}:{len(names)}")
             texts[name] = short_text(name, context)
             names.append(name)
         examples += [Example(query, positive) for query, positive in itertools.combinations(names, 2)]

@@ -72,6 +72,23 @@ def test_cocited_papers_without_those_of_evaluations(tmp_path: Path, corpus: Pat
     assert report["evaluations"] == ["ids.txt"]
 
 
+def test_sentences_are_aligned_by_an_encoder(tmp_path: Path, corpus: Path, contexts: Path) -> None:
+    """With ``--align`` every pair has aligned sentences, by its contexts or by the abstracts alone."""
+    given, found = ("cocited", "--papers", corpus, "--citations", contexts), list[set[object]]()
+    for by in ("contexts", "abstracts"):
+        _, out = made(tmp_path, *given, "--align", "hashing", "--align-by", by)
+        found.append({example.aligned for example in read_set(out).examples})
+    assert None not in found[0] | found[1]
+    assert found[0] != found[1]
+    out = tmp_path / "none"
+    refused = RUN.invoke(
+        cli.app, ["train", "data", *map(str, given), "--out", str(out), "--align-by", "abstracts"]
+    )
+    assert 1 == refused.exit_code
+    assert "--align ENCODER" in " ".join(refused.output.split())
+    assert not out.exists()
+
+
 def test_what_is_skipped_is_reported_and_no_older_examples_are_held_out(tmp_path: Path, corpus: Path) -> None:
     """Skipped rows are counted with reasons, and a set without held-out examples removes older ones."""
     with corpus.open("a", encoding="utf-8") as stream:

@@ -3,6 +3,7 @@
 import threading
 from collections.abc import Iterator
 from contextlib import AbstractContextManager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +24,7 @@ from models.encoder import Encoder
 from models.errors import BuildLockedError, StorageError
 from models.types import Paper, Sentence
 from tests.support.annotators import annotated
-from tests.support.builds import Counting, build_quietly, many_papers, quiet, write_corpus
+from tests.support.builds import Counting, Refusing, build_quietly, many_papers, quiet, write_corpus
 
 PAPERS = many_papers(30)
 
@@ -401,6 +402,34 @@ def test_what_others_publish_meanwhile_is_compared(
     with Catalog.open(data / CATALOG_FILE) as catalog:
         assert catalog.last_change() == open_snapshot(data).manifest.change
     assert (PAPERS[5]["title"], 32) == ((found := titles(data))["p5"], len(found))
+
+
+def test_the_last_of_several_rounds_states_every_change(
+    data: Path, tmp_path: Path, hashing: Encoder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also if the last round is full, or its only paper cannot be encoded, all that is shown is stated."""
+    more = write_corpus(tmp_path / "more.jsonl", many_papers(40)[30:])
+    bad = [Paper("bad", "Whales", "POISON sings.", (Sentence("POISON sings.", 0, 13),))]
+    for papers in (read_corpus(more), bad):
+        with Catalog.open(data / CATALOG_FILE) as catalog:
+            catalog.add(papers)
+            done = publish_pending(
+                data, annotated(Refusing(hashing)), catalog, on_progress=quiet, keep=KEEP, at_once=5
+            )
+            assert catalog.last_change() == done.change
+    with Catalog.open(data / CATALOG_FILE) as catalog:
+        catalog.add(read_corpus(write_corpus(tmp_path / "more.jsonl", many_papers(45)[40:])))
+        catalog.add([replace(bad[0], id="worse")])
+        done = publish_pending(
+            data, annotated(Refusing(hashing)), catalog, on_progress=quiet, keep=KEEP, at_once=5
+        )
+        assert (
+            catalog.last_change()
+            == done.change
+            == done.manifest.change
+            == open_snapshot(data).manifest.change
+        )
+    assert 45 == len(titles(data))
 
 
 def test_segments_of_a_build_are_bounded(data: Path, corpus: Path, hashing: Encoder) -> None:

@@ -128,6 +128,17 @@ def test_sentences_that_cite_many_papers_are_paired_and_the_papers_are_not() -> 
     assert (1, []) == (len(examples), cocited_papers(given, papers(*names)))
 
 
+def test_a_sentence_that_cites_two_sets_is_one_text() -> None:
+    """The same sentence in two papers, with other cited papers known, is one text of two pairs."""
+    same = "Similar results were shown in [1], [2]."
+    given = [Citation("x", same, ("a", "b"), 2), Citation("y", same, ("a", "b", "c"), 3)]
+    given += [citation("v", "a", "b"), citation("w", "a", "b", "c")]
+    examples, texts = cociting_sentences(given, papers("a", "b", "c"))
+    assert (2, 3) == (len(examples), len(texts))
+    (shared,) = {examples[0].query, examples[0].positive} & {examples[1].query, examples[1].positive}
+    assert same == texts[shared].abstract
+
+
 def test_equal_sentences_about_other_papers_count() -> None:
     """Sentences of equal wording count once for the same papers, and also for others."""
     same = "Similar results were shown in [1], [2]."
