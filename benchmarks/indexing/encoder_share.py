@@ -1,7 +1,8 @@
 """The encoder's share of ``akin index``: ``python -m benchmarks.indexing.encoder_share ...``
 
 The arguments are those of ``akin index``, which runs in this process. Prints one JSON object: the times, the
-share, and the peak memory of the process. Goal P7 requires 0.9 on real papers.
+share, and the peak memory of the process; also of a part, if it is interrupted. Goal P7 requires 0.9 on real
+papers.
 """
 
 import json
@@ -17,8 +18,8 @@ from models.types import EncodedPaper, Paper
 
 
 def measure(arguments: Sequence[str]) -> dict[str, Any]:
-    """Run ``akin index``; return seconds in all and in the encoder, papers encoded, peak MiB."""
-    spent, n_papers = 0.0, 0
+    """Run ``akin index``; return its status, seconds in all and in the encoder, papers encoded, peak MiB."""
+    spent, n_papers, status = 0.0, 0, 0
     encode = ContextualEncoder.encode
 
     def timed(self: ContextualEncoder, papers: Sequence[Paper], **options: Any) -> list[EncodedPaper]:
@@ -35,10 +36,10 @@ def measure(arguments: Sequence[str]) -> dict[str, Any]:
     try:
         main()
     except SystemExit as end:
-        if end.code:
-            raise
+        status = end.code if isinstance(end.code, int) else 1
     wall = time.perf_counter() - began
     return {
+        "status": status,
         "papers": n_papers,
         "seconds": round(wall, 1),
         "encoder_seconds": round(spent, 1),
@@ -50,4 +51,5 @@ def measure(arguments: Sequence[str]) -> dict[str, Any]:
 
 
 if __name__ == "__main__":
-    print(json.dumps(measure(sys.argv[1:]), indent=2))
+    print(json.dumps(measured := measure(sys.argv[1:]), indent=2))
+    sys.exit(measured["status"])
