@@ -249,12 +249,12 @@ class Catalog(Store):
         with self.database.reading() as connection:
             return {digest for batch in in_batches(hashes) for digest in stored_hashes(connection, batch)}
 
-    def current(self) -> Iterator[Version]:
-        """Yield the current version of every paper in the order they were first stored, page by page."""
+    def current(self, *, up_to: int) -> Iterator[Version]:
+        """Yield the versions current since the change ``up_to``, in the order first stored, none twice."""
+        versions = _CURRENT_VERSIONS.where(CurrentRow.change <= up_to).order_by(PaperRow.key).limit(_PAGE)
 
         def after(connection: Connection, key: int) -> Iterator[Version]:
-            page = _CURRENT_VERSIONS.where(PaperRow.key > key).order_by(PaperRow.key).limit(_PAGE)
-            return (Version(*row) for row in connection.execute(page).all())
+            return (Version(*row) for row in connection.execute(versions.where(PaperRow.key > key)).all())
 
         return self._paged(after)
 

@@ -22,9 +22,12 @@ from indexer.collection.delete import delete_papers
 from indexer.collection.merging import compact
 from indexer.collection.publishing import publishing
 from indexer.corpus.lookup.found import forget
+from indexer.encoding.parts import refused_in
 from indexer.files.arrays import load_array
 from indexer.files.data_folder import LOCK_WAIT_S, DataFolder, Work
 from indexer.files.durable import discard_folder, storage_errors
+from indexer.files.finished_folders import NOTE
+from indexer.files.progress_notes import read_note
 from indexer.snapshot.folder import read_manifests
 from indexer.snapshot.manifest import Manifest
 from indexer.snapshot.opening import open_snapshot
@@ -122,7 +125,7 @@ def purge_papers(
                 removed = remove_generations(data, holding)
                 break
         with folder.working(Work.MERGE, wait_s=LOCK_WAIT_S):
-            _drop_unfinished(folder.building, frozenset(wanted))
+            _drop_unfinished(folder, frozenset(wanted))
             discard_folder(folder.work(Work.MERGE))  # left by a purge that was killed after its merge
         forget(folder.lookups, [*wanted, *catalog.names(wanted)])
         purged = catalog.purge(wanted)
@@ -160,13 +163,29 @@ def _segment_holds(folder: Path, hashes: UInt64[np.ndarray, " n_papers"]) -> boo
     return bool(np.isin(own, hashes).any())
 
 
-def _drop_unfinished(building: Path, wanted: frozenset[str]) -> None:
-    """Remove unfinished work that contains one of the papers: encoded parts and segments."""
-    for child in [path for path in building.iterdir() if path.is_dir()]:
+def _drop_unfinished(folder: DataFolder, wanted: frozenset[str]) -> None:
+    """Remove unfinished work that contains one of the papers, or says why one could not be encoded."""
+    for child in [path for path in folder.building.iterdir() if path.is_dir()]:
         if child.name.endswith(".discarded"):
             shutil.rmtree(child)
         for papers in [path for path in child.rglob("*.arrow") if _file_holds(path, wanted)]:
             discard_folder(papers.parent)
+        for note in [path for path in child.rglob(NOTE) if _note_names(path, wanted)]:
+            discard_folder(note.parent)
+    if not wanted.isdisjoint(each["paper_id"] for each in _quarantined(folder.prepared_segments)):
+        folder.prepared_segments.unlink()
+
+
+def _note_names(note: Path, wanted: frozenset[str]) -> bool:
+    """Return whether the note of a part names one of these papers as refused, or is damaged."""
+    content = read_note(note)
+    return not content or not wanted.isdisjoint(paper.paper_id for paper in refused_in(content))
+
+
+def _quarantined(note: Path) -> list[dict[str, str]]:
+    """Return the papers that could not be encoded, of the note of a re-index; none if it is missing."""
+    quarantined: list[dict[str, str]] = read_note(note).get("quarantined", [])
+    return quarantined
 
 
 def _file_holds(papers: Path, wanted: frozenset[str]) -> bool:

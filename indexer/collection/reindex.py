@@ -124,11 +124,11 @@ def _encode_all(
     bounds: Bounds,
     on_progress: ProgressFn,
 ) -> _PreparedSegments:
-    """Encode the papers of the catalog; if one changes meanwhile, the outdated version is hidden later."""
+    """Encode the papers of the catalog as of its last change; newer versions are published later."""
     change, work = catalog.last_change(), _work(data)
     known = KnownVersions(data, like, into=work)
     encoded = encode_versions(
-        ((each.paper_id, each.content_hash) for each in catalog.current()),
+        ((each.paper_id, each.content_hash) for each in catalog.current(up_to=change)),
         catalog,
         encode,
         like=like,
@@ -136,8 +136,10 @@ def _encode_all(
         on_done=cumulative_progress(on_progress, catalog.count()),
         at_once=bounds.part,
     )
-    if encoded.quarantined and not encoded.parts:
-        raise none_encoded(encoded.quarantined)
+    if not encoded.parts:
+        if encoded.quarantined:
+            raise none_encoded(encoded.quarantined)
+        return _encode_all(data, like, encode, catalog, bounds, on_progress)  # all have just changed
     segments = prepare_segments(
         work,
         encoded.parts,

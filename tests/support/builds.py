@@ -69,7 +69,12 @@ def write_corpus(path: Path, papers: Sequence[dict[str, object]]) -> Path:
 
 def papers_in(catalog: Catalog) -> dict[str, Paper]:
     """Return the papers of a catalog by id, in the order in which their current versions were added."""
-    return {paper.id: paper for paper in catalog.versions(each.content_hash for each in catalog.current())}
+    return {
+        paper.id: paper
+        for paper in catalog.versions(
+            each.content_hash for each in catalog.current(up_to=catalog.last_change())
+        )
+    }
 
 
 def paper_in(catalog: Catalog, paper_id: str) -> Paper:

@@ -17,6 +17,7 @@ from indexer.collection.purge import purge_papers
 from indexer.collection.reindex import prepare, publish_prepared
 from indexer.collection.rollback import rollback
 from indexer.encoding.arguments import BuildArguments
+from indexer.encoding.known import KnownVersions
 from indexer.files.data_folder import CATALOG_FILE, KEEP, DataFolder
 from indexer.snapshot.folder import current_generation
 from indexer.snapshot.opening import open_snapshot
@@ -209,19 +210,35 @@ class Grown:
                 build_quietly(corpus, self.data, self._encoder, replace=True)
 
     def _reindex(self) -> None:
-        """Encode all papers again, while some change."""
+        """Encode all papers again, while some change: after the first ten were read, and in the end."""
+        take, begun = KnownVersions.take, list[int]()
+
+        def then_changed(known: KnownVersions, wanted: dict[str, str]) -> Any:
+            begun.append(1)
+            if len(begun) == 1:
+                self._change(catalog)
+            return take(known, wanted)
+
         with Catalog.open(self.data / CATALOG_FILE) as catalog:
             backend = self._random.choice(["exact", "flat"])
             arguments = BuildArguments(encoder="hashing", backend=backend, device="cpu")
-            given = {"arguments": arguments, "on_progress": quiet}
-            prepared = prepare(self.data, hashing_annotator(), catalog, **given)
-            rows = self._some()
-            catalog.add([paper_of(row) for row in rows])
-            self.rows |= {row["id"]: row for row in rows}
-            ids = self._some_ids()
-            catalog.delete(ids)
-            self._forget(ids)
+            given: dict[str, Any] = {"arguments": arguments, "on_progress": quiet, "bounds": Bounds(part=10)}
+            with (
+                patch("indexer.catalog.catalog._PAGE", 10),
+                patch.object(KnownVersions, "take", then_changed),
+            ):
+                prepared = prepare(self.data, hashing_annotator(), catalog, **given)
+            self._change(catalog)
             publish_prepared(self.data, prepared, hashing_annotator(), catalog, keep=KEEP)
+
+    def _change(self, catalog: Catalog) -> None:
+        """Add, replace and delete papers of the catalog."""
+        rows = self._some()
+        catalog.add([paper_of(row) for row in rows])
+        self.rows |= {row["id"]: row for row in rows}
+        ids = self._some_ids()
+        catalog.delete(ids)
+        self._forget(ids)
 
     def _post(self) -> None:
         rows = self._some()

@@ -343,7 +343,8 @@ def test_what_was_copied_is_not_copied_again(
 def test_a_collection_without_papers_is_copied(data: Path, tmp_path: Path) -> None:
     """A collection without papers can be backed up and opened."""
     with Catalog.open(data / CATALOG_FILE) as catalog:
-        delete_papers(data, [each.paper_id for each in catalog.current()], catalog, keep=KEEP)
+        last = catalog.last_change()
+        delete_papers(data, [each.paper_id for each in catalog.current(up_to=last)], catalog, keep=KEEP)
     assert 0 == back_up(data, tmp_path / "copy", catalog=data / CATALOG_FILE).n_papers
     assert not len(open_snapshot(tmp_path / "copy"))
 

@@ -34,7 +34,7 @@ from models.types import Paper, Sentence
 from service.batches.job import ChunkContent, NewJob
 from service.batches.jobs import Jobs
 from tests.support.annotators import annotated
-from tests.support.builds import Counting, build_quietly, many_papers, quiet, write_corpus
+from tests.support.builds import Counting, Refusing, build_quietly, many_papers, quiet, write_corpus
 
 MARK = "Zyzzogeton"
 
@@ -121,6 +121,32 @@ def test_a_paper_deleted_long_ago_is_purged_too(data: Path) -> None:
     purge(data, "p7")
     assert [] == places(data)
     assert 29 == len(open_snapshot(data))
+
+
+def test_what_could_not_be_encoded_is_purged_from_unfinished_work(
+    data: Path, tmp_path: Path, hashing: Encoder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A killed `akin index`, and a re-index that only compared, name no purged paper as refused any more."""
+    bad = {"id": "Quokka", "title": "Bad", "abstract": ["POISON sings."]}
+    corpus = write_corpus(tmp_path / "bad.jsonl", [bad, *many_papers(33)[30:]])
+    with monkeypatch.context() as patched:
+        patched.setattr(Catalog, "publish", stop)
+        with pytest.raises(KeyboardInterrupt):
+            build_quietly(corpus, data, Refusing(hashing))
+    with Catalog.open(data / CATALOG_FILE) as catalog:
+        catalog.add([Paper("Quokka", "Bad", "POISON sings.", (Sentence("POISON sings.", 0, 13),))])
+        arguments = BuildArguments(encoder="hashing", backend="flat", device="cpu")
+        prepare(data, annotated(Refusing(hashing)), catalog, arguments=arguments, on_progress=quiet)
+    unfinished = [place for place in places(data, "Quokka") if place.startswith("building")]
+    assert {"corpus", "reindex"} == {Path(place).parts[1] for place in unfinished}
+    assert "building/reindex/prepared.json" in unfinished
+    purge(data, "Quokka")
+    assert [] == [place for place in places(data, "Quokka") if place.startswith("building")]
+
+
+def stop(*_: object, **__: object) -> None:
+    """Stop as Ctrl-C does."""
+    raise KeyboardInterrupt
 
 
 def test_only_segments_that_hold_it_are_written_anew(data: Path, hashing: Encoder) -> None:

@@ -1,5 +1,6 @@
 """Re-indexing: all papers are encoded again while the old generation is served, then swapped in."""
 
+import dataclasses
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from shutil import copytree
@@ -12,6 +13,7 @@ from typer.testing import CliRunner
 from akin.cli.app import app
 from akin.cli.collection.agreement import compare, overlap, rank_correlation
 from indexer.catalog.catalog import Catalog
+from indexer.catalog.staging import Version
 from indexer.collection.build import build
 from indexer.collection.changes import publish_pending
 from indexer.collection.delete import delete_papers
@@ -35,7 +37,15 @@ from models.errors import (
 from models.types import EncodedPaper, Facet, Paper, Sentence
 from service.search.engine import SearchEngine
 from tests.support.annotators import KEYWORDS, KeywordTagger, annotated
-from tests.support.builds import Counting, Refusing, build_quietly, many_papers, quiet, write_corpus
+from tests.support.builds import (
+    Counting,
+    Refusing,
+    build_quietly,
+    many_papers,
+    papers_in,
+    quiet,
+    write_corpus,
+)
 from tests.support.examples.models.tiny_bert import write_tiny_bert
 
 N_PAPERS = 30
@@ -199,6 +209,39 @@ def test_what_was_prepared_to_compare_is_published_later(data: Path, tiny: Encod
         snapshot.find("p6"),
         snapshot.paper(snapshot.position("p5")).abstract,
     )
+
+
+def test_a_paper_that_changes_while_others_are_read_is_there_once(
+    data: Path, catalog: Catalog, tiny: Encoder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A paper that is replaced after its page was read has one version, and can be deleted."""
+    monkeypatch.setattr("indexer.catalog.catalog._PAGE", 10)
+    encoder = Busy(tiny, [lambda: catalog.add([paper("p0", "Newer."), paper("p1", "Newer, too.")])])
+    done = prepared(data, encoder, catalog)
+    catalog.delete(["p0"])
+    publish_prepared(data, done, annotated(encoder), catalog, keep=KEEP)
+    snapshot = open_snapshot(data)
+    shown = [snapshot.paper(int(position)) for position in snapshot.positions]
+    assert len(shown) == len({each.id for each in shown}) == len(ids_of(data))
+    assert ["Newer, too."] == [each.abstract for each in shown if each.id in ("p0", "p1")]
+
+
+def test_a_collection_that_changes_as_a_whole_is_read_again(
+    data: Path, catalog: Catalog, tiny: Encoder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """If every paper changes just before the papers are read, they are read as of the later change."""
+    current, read = Catalog.current, list[int]()
+
+    def then_read(catalog: Catalog, *, up_to: int) -> Iterator[Version]:
+        read.append(up_to)
+        if len(read) == 1:
+            catalog.add([dataclasses.replace(each, year=1610) for each in papers_in(catalog).values()])
+        return current(catalog, up_to=up_to)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Catalog, "current", then_read)
+        done = prepared(data, tiny, catalog)
+    assert {1610} == {done.snapshot.paper(int(position)).year for position in done.snapshot.positions}
 
 
 def test_nothing_that_changes_meanwhile_is_lost(
