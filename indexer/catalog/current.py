@@ -1,7 +1,7 @@
 """Functions that make versions of papers current, and that read what has changed since."""
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from sqlalchemy import BigInteger, ColumnElement, Connection, Select, case, func, literal, select, update
@@ -59,7 +59,7 @@ def make_current(
     if at is not None:
         added, comes = {"added": at}, CurrentRow.added > at
         differs |= comes
-    dates = {name: case((comes, number), else_=getattr(CurrentRow, name)) for name, number in added.items()}
+    dates = _dates(comes, added)
     connection.execute(
         insert.on_conflict_do_update(
             index_elements=[CurrentRow.paper_id],
@@ -74,13 +74,14 @@ def mark_pending(connection: Connection, keys: Select[int], change: int) -> int:
 
     Papers that were never shown, because of the quarantine, count as added then. Returns their number.
     """
-    numbers = {"added": change, "added_at": int(time.time())}
-    is_new = CurrentRow.added == CurrentRow.change
-    dates = {
-        name: case((is_new, number), else_=getattr(CurrentRow, name)) for name, number in numbers.items()
-    }
+    dates = _dates(CurrentRow.added == CurrentRow.change, {"added": change, "added_at": int(time.time())})
     of_these = update(CurrentRow).where(CurrentRow.paper_key.in_(keys))
     return connection.execute(of_these.values(change=change, **dates)).rowcount
+
+
+def _dates(comes: ColumnElement[bool], added: Mapping[str, int]) -> dict[str, ColumnElement[int]]:
+    """Return when papers were added: as ``added`` says if they come, else as before."""
+    return {name: case((comes, number), else_=getattr(CurrentRow, name)) for name, number in added.items()}
 
 
 def mark_deleted(connection: Connection, paper_ids: Sequence[str], change: int) -> None:
