@@ -2,7 +2,6 @@
 
 import subprocess
 import sys
-from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
@@ -10,6 +9,7 @@ import pyarrow as pa
 from indexer.index.backends.nearest import as_bits, nearest_rows, rescored, widened
 from indexer.words.kernels import add_products, add_shared, nearest_of
 from models.transport import SERVING, Scorer, best_papers, score_papers
+from models.transport.compiled import is_on_disk
 from models.transport.problem import set_distances
 from service.resolve.near_ids import near_ids
 
@@ -17,14 +17,12 @@ _begun: list[subprocess.Popen[bytes]] = []
 
 
 def compile_in_background() -> None:
-    """Start a process that compiles all loops, without waiting for it, unless one has done or begun it.
+    """Start a process that compiles all loops, without waiting for it, unless they are on disk or begun.
 
     Called while papers are indexed, which takes as long, so that the first search afterwards does not take
     half a minute. Does nothing if numba cannot store machine code.
     """
-    # The last loop that ``compile_all`` calls.
-    kept_in = getattr(getattr(add_products, "stats", None), "cache_path", None)
-    if _begun or kept_in is None or any(Path(kept_in).glob(f"*{add_products.__name__}*.nbi")):
+    if _begun or is_on_disk(add_products):  # the last loop that ``compile_all`` calls
         return
     # -P: do not import a folder "akin" of the working directory instead of this package.
     command = [sys.executable, "-P", "-m", "akin.compiling"]

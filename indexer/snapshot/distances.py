@@ -26,11 +26,10 @@ def distances_to(
     """
     own, cost = np.array(query, order="C"), np.empty(len(query) * len(rows))
     for stored, places, numbers in snapshot.stored(rows):
-        wanted = np.full(len(rows), -1)
-        wanted[places] = numbers
-        for part in read_in_parts(stored, wanted):
+        own_places = np.flatnonzero(places)
+        for part in read_in_parts(stored, numbers):
             now = np.full(len(rows), -1)
-            now[part] = wanted[part]
+            now[own_places[part]] = numbers[part]
             for first in range(0, len(offsets) - 1, _COMPARED_AT_ONCE):
                 check_interruption()
                 last = min(first + _COMPARED_AT_ONCE, len(offsets) - 1)

@@ -14,6 +14,7 @@ from typing import Final
 import numpy as np
 from jaxtyping import Float32, Float64, Int64
 
+from models.errors import InputError
 from models.interruption import check_interruption
 from models.transport.compiled import compiled
 from models.transport.kernels import check_vectors, checked_weights, expect_finite, plans_of, score_papers
@@ -94,7 +95,8 @@ def best_papers(
     """Return the ``n_best`` of ``k`` candidates by ``ot`` or ``exact_ot``; all if there are no more.
 
     ``added`` is added to the score of each paper; among equal papers, the one with the smallest ``ties``
-    (default: its number) comes first. Raises the errors of ``score_papers``.
+    (default: its number) comes first. Raises the errors of ``score_papers``, and InputError if ``n_best``
+    is not positive.
     """
     log_weights = check_vectors(query, rows, offsets, log_weights)
     return best_by_cost(
@@ -123,6 +125,8 @@ def best_by_cost(
     ties: Int64[np.ndarray, " k"] | None = None,
 ) -> BestPapers:
     """Return the result of ``best_papers`` from the ``distances`` of all candidates; raises InputError."""
+    if n_best < 1:
+        raise InputError(f"n_best is {n_best}; expected at least 1.")
     k, log_weights = len(offsets) - 1, checked_weights(log_weights, n_query)
     added = np.zeros(k) if added is None else added
     ties = np.arange(k) if ties is None else ties

@@ -1,11 +1,13 @@
 """Tests of distances to stored rows that are read in place."""
 
 from collections.abc import Iterator
+from itertools import count
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+from indexer.index.backends import nearest
 from indexer.index.backends.nearest import as_bits
 from indexer.snapshot.distances import distances_to
 from indexer.snapshot.opening import open_snapshot
@@ -50,6 +52,23 @@ def test_rows_read_in_place_have_the_same_distances(tmp_path: Path) -> None:
     several = open_snapshot(data)
     assert len(several.segments) > 1
     expect_same_bits(several, np.random.default_rng(1).permutation(several.positions))
+
+
+def test_rows_of_every_segment_are_prefetched(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """If rows are on disk, all but the first of each segment are prefetched, wherever its papers stand."""
+    data = tmp_path / "data"
+    build_quietly(write_corpus(tmp_path / "papers.jsonl", many_papers(60)), data, load_encoder("hashing"))
+    add_papers(data, *((f"new:{n}", "Knots", "We tie knots. They hold.") for n in range(9)))
+    snapshot = open_snapshot(data)
+    expected = [len(segment.vectors.rows) - 8 for segment in snapshot.segments]
+    assert 2 == len(expected) and all(n > 0 for n in expected)
+    prefetched: list[np.ndarray] = []
+    reads = count()
+    monkeypatch.setattr(nearest, "disk_reads", lambda: next(reads))
+    monkeypatch.setattr(nearest, "prefetch", lambda _, numbers: prefetched.append(numbers))
+    expect_same_bits(snapshot, snapshot.positions)
+    assert expected == [len(numbers) for numbers in prefetched[-2:]]
+    assert all((numbers >= 0).all() for numbers in prefetched)
 
 
 def test_nobody_waits_any_more(hashed_snapshot: Snapshot, interrupted: None) -> None:

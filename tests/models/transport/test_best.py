@@ -80,3 +80,11 @@ def test_nobody_waits_any_more() -> None:
             best_papers(query, rows, offsets, 3)
     finally:
         set_interruption(lambda: None)
+
+
+@pytest.mark.parametrize("n_best", [0, -1])
+def test_no_best_papers_are_refused(n_best: int) -> None:
+    """A number of papers below 1 is refused."""
+    rows = np.eye(3, dtype=np.float32)
+    with pytest.raises(InputError, match=r"n_best is -?\d; expected at least 1\."):
+        best_papers(rows[:1], rows, np.array([0, 1, 3]), n_best)
