@@ -8,7 +8,6 @@ from typing import Any, Final, Literal, ParamSpec, TypeVar, cast
 
 from numba import njit
 from numba.core.caching import FunctionCache, IndexDataCacheFile
-from numba.core.dispatcher import Dispatcher
 
 _P = ParamSpec("_P")
 _R = TypeVar("_R")
@@ -73,7 +72,7 @@ def _compile(
     function: Callable[_P, _R], *, fastmath: bool | set[str], inline: Literal["never", "always"] = "never"
 ) -> Callable[_P, _R]:
     loops: Any = njit(nogil=True, error_model="numpy", fastmath=fastmath, inline=inline)(function)
-    if isinstance(loops, Dispatcher):  # with NUMBA_DISABLE_JIT it is the function itself
+    if hasattr(loops, "_cache"):  # with NUMBA_DISABLE_JIT it is the function itself
         with suppress(RuntimeError):  # numba raises this if no cache folder is writable
             loops._cache = _Cache(function)  # noqa: SLF001 - what njit(cache=True) sets
     return cast(Callable[_P, _R], loops)

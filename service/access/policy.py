@@ -65,7 +65,7 @@ OWN: Final = Policy(scope=Scope.READ, queue=Queue.STORING)
 WRITE: Final = Policy(scope=Scope.INGEST, queue=Queue.STORING)
 # For feed readers, which send no key: the address itself proves that they may read it.
 FEED: Final = Policy(scope=None, queue=Queue.STORING, by_address=True)
-# Health, documentation and the files of pages: nothing of the collection.
+# Health, documentation and the files of pages: of the collection only its size, encoder and generation.
 PUBLIC: Final = Policy(scope=None, queue=None, rate_limited=False, quiet=True)
 # The pages without a query; they show the collection only to a caller who may search it.
 LANDING: Final = replace(PUBLIC, dialect=Dialect.PAGE, identifies=True)

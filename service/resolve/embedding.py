@@ -7,7 +7,9 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Float32
 
+from indexer.corpus.rows import MAX_SENTENCES
 from models.encoder import Encoder
+from models.errors import InputError
 from models.types import EncoderSpec, Paper, Unit
 from service.answer_warnings import AnswerWarning
 from service.context import check_deadline, stage
@@ -39,12 +41,22 @@ class Embedding:
 
 
 def embed(encoder: Encoder, papers: Sequence[Paper]) -> Embedding:
-    """Return the vectors of ``papers``, not looked up in a collection; raises DeadlineError."""
+    """Return the vectors of ``papers``, not looked up in a collection.
+
+    Raises DeadlineError, and InputError for more than ``MAX_SENTENCES`` together: an answer with more would
+    take hundreds of megabytes, and nothing else would be answered while it is written.
+    """
     started = time.perf_counter()
+    read = [read_pasted(given) for given in papers]
+    n_sentences = sum(len(paper.sentences) for paper, _ in read)
+    if n_sentences > MAX_SENTENCES:
+        raise InputError(
+            f"The papers have {n_sentences:,} sentences together; expected at most {MAX_SENTENCES:,} in a "
+            "request. Send fewer papers at once."
+        )
     embedded = []
-    for given in papers:
+    for paper, warnings in read:
         check_deadline()
-        paper, warnings = read_pasted(given)
         embedded.append(vectors_of(encoder, paper, warnings))
     return Embedding(encoder.spec, tuple(embedded), (time.perf_counter() - started) * 1000)
 

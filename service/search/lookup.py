@@ -6,11 +6,12 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from indexer.snapshot.snapshot import Snapshot
 from models.types import Filters, Paper, Unit
 from service.resolve.embedding import PaperVectors, vectors_of
 from service.resolve.filter_names import no_such_name
 from service.search.engine import SearchEngine
-from service.search.query import FIRST_PAGE, Page, Reason
+from service.search.query import FIRST_PAGE, REASON_DETAILS, Page, Reason
 
 _NONE_LIKE = (
     "No paper of the collection has a similar title, or one with these words. Give more of the title, "
@@ -35,7 +36,7 @@ class Listing:
 class ListedPapers:
     """A page of papers, the start of the next page, and the ``total`` of papers on all pages.
 
-    ``detail`` says which name of the filters no paper has, if there are none for this reason.
+    ``detail`` says why filters leave none, and names a name that no paper has.
     """
 
     papers: tuple[Paper, ...]
@@ -129,8 +130,13 @@ def list_papers(engine: SearchEngine, listing: Listing) -> ListedPapers:
         papers=tuple(map(snapshot.paper, positions[start:stop].tolist())),
         next_page=Page(stop) if stop < len(positions) else None,
         total=len(positions),
-        detail=None if len(positions) else no_such_name(snapshot, listing.filters) or None,
+        detail=None if len(positions) else _why_none(snapshot, listing.filters),
     )
+
+
+def _why_none(snapshot: Snapshot, filters: Filters) -> str | None:
+    unknown = no_such_name(snapshot, filters)
+    return unknown or (None if filters == Filters() else REASON_DETAILS[Reason.FILTERED_OUT])
 
 
 def paper_vectors(engine: SearchEngine, position: int) -> PaperVectors:

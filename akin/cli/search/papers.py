@@ -86,7 +86,7 @@ def papers(
         found = _listed(collection, filters, first=first, limit=limit)
     if not found.papers and form is not Output.JSON:  # which shows that it is empty
         page_is_past = f"Page {page} is past the last of {counted(found.total, 'paper')}."
-        none = found.detail or "No paper matches."
+        none = found.detail or "The collection has no papers."
         stderr.print(page_is_past if found.total else none, style="yellow")
     if form in {Output.TEXT, Output.TITLES}:
         stdout.print(_lines(found.papers, with_authors=form is Output.TEXT))

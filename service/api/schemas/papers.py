@@ -124,8 +124,8 @@ class ListIn(AddressFiltersIn):
 class ListOut(BaseModel):
     """A page of the papers that pass the filters, in the order they were added; ``total`` is their number.
 
-    ``next_cursor`` leads to the next page and is null at the end. ``detail`` says which name of the filters
-    no paper has, if there are none for this reason.
+    ``next_cursor`` leads to the next page and is null at the end. ``detail`` says why filters leave
+    none, and names a name that no paper has.
     """
 
     papers: list[PaperOut]

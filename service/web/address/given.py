@@ -44,12 +44,6 @@ def expect_within_bounds(given: QueryParams) -> None:
             raise _too_much(f"{n_chars:,} characters of {what}", most)
 
 
-def expect_in_order(first: int | None, last: int | None) -> None:
-    """Raise QueryError if the first year is after the last."""
-    if first is not None and last is not None and first > last:
-        raise QueryError(f"The first year, {first}, is after the last, {last}; change one of them.")
-
-
 def all_of(given: QueryParams, name: str) -> tuple[str, ...]:
     """Return the distinct values of ``name``, without the empty ones that forms send."""
     return tuple(dict.fromkeys(value for value in map(str.strip, given.getlist(name)) if value))

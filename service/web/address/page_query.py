@@ -19,7 +19,6 @@ from service.web.address.further import Further, facet_of, further_of, present_f
 from service.web.address.given import (
     all_of,
     choice_of,
-    expect_in_order,
     expect_within_bounds,
     facets_of,
     number_of,
@@ -237,14 +236,12 @@ class PageQuery:
             )
         if self.not_like and not (self.like or self._paper()):
             raise QueryError("There are only papers to avoid; add one to be similar to.")
-        expect_in_order(self.year_from, self.year_to)
         if self.has_further_papers:
             return validated(RecommendationsIn, self.body())
         return validated(SearchIn, self.body())
 
     def listing(self) -> ListIn:
         """Return a request to ``/v1/papers`` for the papers that pass the filters; raises QueryError."""
-        expect_in_order(self.year_from, self.year_to)
         given = {**self._filters(), "limit": self.limit, "cursor": self.cursor or None}
         return validated(ListIn, given)
 

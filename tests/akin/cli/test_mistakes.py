@@ -256,7 +256,7 @@ def test_what_was_meant_otherwise_says_how(hashed_data: Path, command: tuple[str
 def test_an_empty_list_says_so_beside_it(hashed_data: Path, form: str) -> None:
     """If no paper matches, a note on standard error says so, in every output format."""
     for options, said in (
-        (["--year-from", "2090"], "No paper matches."),
+        (["--year-from", "2090"], "No paper matches the filters; widen them."),
         (["--page", "99"], "is past the last"),
     ):
         given = ["papers", "--data", str(hashed_data), "--output", form, *options]

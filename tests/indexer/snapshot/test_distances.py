@@ -61,7 +61,8 @@ def test_rows_of_every_segment_are_prefetched(tmp_path: Path, monkeypatch: pytes
     add_papers(data, *((f"new:{n}", "Knots", "We tie knots. They hold.") for n in range(9)))
     snapshot = open_snapshot(data)
     expected = [len(segment.vectors.rows) - 8 for segment in snapshot.segments]
-    assert 2 == len(expected) and all(n > 0 for n in expected)
+    assert 2 == len(expected)
+    assert all(n > 0 for n in expected)
     prefetched: list[np.ndarray] = []
     reads = count()
     monkeypatch.setattr(nearest, "disk_reads", lambda: next(reads))

@@ -255,6 +255,26 @@ def test_an_error_names_the_field(
     assert len(answer.content) <= 4096
 
 
+def test_years_in_the_wrong_order_are_refused(client: TestClient) -> None:
+    """Searches and lists refuse a first year after the last instead of finding nothing."""
+    years = {"year_from": 2020, "year_to": 2010}
+    searched = client.post("/v1/search", json={"query": SOME_PAPER, "filters": years})
+    for answer in (searched, client.get("/v1/papers", params=years)):
+        assert (422, "The first year, 2020, is after the last, 2010; change one of them.") == (
+            answer.status_code,
+            answer.json()["detail"],
+        )
+
+
+def test_a_list_without_papers_says_why(client: TestClient) -> None:
+    """If filters leave no paper, the list says so, and names a name that no paper has."""
+    nothing = client.get("/v1/papers", params={"year_from": 2090}).json()
+    assert (0, "No paper matches the filters; widen them.") == (nothing["total"], nothing["detail"])
+    unknown = client.get("/v1/papers", params={"venues": "Nowhere"}).json()["detail"]
+    assert unknown.startswith("No paper matches the filters, because no venue is called exactly Nowhere; ")
+    assert client.get("/v1/papers").json()["detail"] is None
+
+
 BROWSER = "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8"
 
 

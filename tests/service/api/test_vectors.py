@@ -82,6 +82,10 @@ def test_pasted_papers_have_the_vectors_they_would_be_indexed_with(
         ({"papers": [{"abstract": "It rains."}] * 33}, "papers"),
         ({"papers": [{"abstract": "It rains."}], "encoding": "hex"}, "encoding"),
         ({"papers": [{"text": "It rains."}]}, "papers.0"),
+        (
+            {"papers": [{"abstract": ["It rains."] * 501}] * 2},
+            "1,002 sentences together; expected at most 1,000",
+        ),
     ],
 )
 def test_what_is_too_much_or_of_another_shape_is_refused(

@@ -1,9 +1,10 @@
 """Filters: the papers that a request allows as results."""
 
-from typing import Annotated, Final
+from typing import Annotated, Final, Self
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
+from models.errors import QueryError
 from models.types import Facet, Filters
 from service.api.schemas.base import IN_ADDRESS, WHOLE, FacetIn, PaperId, Strict
 
@@ -17,7 +18,21 @@ HasFacets = Annotated[list[FacetIn], Field(fail_fast=True, max_length=len(Facet)
 _MAX_IDS = 10_000
 
 
-class AddressFiltersIn(Strict):
+class _FiltersIn(Strict):
+    """Filters of years, in an address or in a body."""
+
+    year_from: int | None = None
+    year_to: int | None = None
+
+    @model_validator(mode="after")
+    def _in_order(self) -> Self:
+        first, last = self.year_from, self.year_to
+        if first is not None and last is not None and first > last:
+            raise QueryError(f"The first year, {first}, is after the last, {last}; change one of them.")
+        return self
+
+
+class AddressFiltersIn(_FiltersIn):
     """The filters of listed papers, as parameters of the address; repeat a parameter to give a list."""
 
     year_from: Annotated[_Year, IN_ADDRESS] | None = Field(
@@ -43,7 +58,7 @@ class AddressFiltersIn(Strict):
         )
 
 
-class FiltersIn(Strict):
+class FiltersIn(_FiltersIn):
     """The filters of papers that may be returned; the case of names does not matter."""
 
     year_from: Annotated[_Year, WHOLE] | None = Field(default=None, description="Earliest year, inclusive.")
