@@ -156,10 +156,9 @@ class Catalog(Store):
     def purge(self, paper_ids: Iterable[str]) -> PurgeCounts:
         """Delete papers and remove every version of them for good, and every batch, finished or not.
 
-        Any batch may contain their text, compressed. Saved queries that contain a title or a sentence of them
-        are removed too, and titles from saved profiles. Unknown ids remove nothing. SQLite is rewritten, so
-        that no freed page keeps the text. PostgreSQL keeps dead rows until vacuumed. The ids stay as deleted.
-        The server may take as long as it needs.
+        Any batch may contain their text. Saved queries that contain a title or a sentence of them are removed
+        too, and titles from saved profiles. Unknown ids remove nothing. SQLite is rewritten, so that no freed
+        page keeps the text; PostgreSQL keeps dead rows until vacuumed. The ids stay as deleted.
         """
         with without_interruption(), self.database.writing() as connection:
             present = [key for key in _storable(paper_ids) if is_known(connection, key)]
@@ -189,18 +188,20 @@ class Catalog(Store):
             return _change(connection, number)
 
     def note_encoding(
-        self, models: str, encoded: Iterable[str], refused: Sequence[QuarantinedPaper]
+        self, models: str, encoded: Iterable[str], refused: Sequence[QuarantinedPaper], served: str = ""
     ) -> int | None:
         """Quarantine the ``refused`` versions under ``models`` (``Manifest.models_key``), with reasons.
 
-        Those with the content hashes ``encoded`` leave it; returns the change by which some did, if any did.
+        Those with the content hashes ``encoded`` leave it, or come after the ``served`` models refused them;
+        returns the last of the two changes by which some did, if any did.
         """
-        there = self.refused(models)
+        there = self.refused(models) | self.refused(served)
         released = [digest for digest in encoded if digest in there] if there else []
         if not released and not refused:
             return None
         with self.database.writing() as connection:
-            return note_outcome(connection, models, released, refused, change=_last_change(connection) + 1)
+            change = _last_change(connection) + 1
+            return note_outcome(connection, models, released, refused, served=served, change=change)
 
     def refused(self, models: str) -> dict[str, str]:
         """Return the ids, by content hash, of papers whose current versions ``models`` could not encode."""
@@ -229,8 +230,7 @@ class Catalog(Store):
     def changes_since(self, change: int, *, but: Compared | None = None) -> Generator[tuple[str, str | None]]:
         """Yield the papers changed after ``change``, read in chunks: first deleted papers, with ``None``.
 
-        The others follow in the order first stored, each with the content hash of its current version; those
-        that were compared already (``but``) are left out.
+        The others follow in the order first stored, with content hashes, but for those compared (``but``).
         """
         with self.database.reading() as connection:
             yield from changed_after(connection, change, but)

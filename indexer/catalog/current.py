@@ -70,13 +70,14 @@ def make_current(
 
 
 def mark_pending(connection: Connection, keys: Select[int], change: int) -> int:
-    """Let the papers whose current versions have these keys change as of ``change``, with the same content.
+    """Let the papers whose current versions have these keys change after ``change``, with the same content.
 
-    Papers that were never shown, because of the quarantine, count as added then. Returns their number.
+    Papers that were never shown, because of the quarantine, count as added as of ``change``; as they change
+    after it, a later correction does not add them again. Returns their number.
     """
     dates = _dates(CurrentRow.added == CurrentRow.change, {"added": change, "added_at": int(time.time())})
     of_these = update(CurrentRow).where(CurrentRow.paper_key.in_(keys))
-    return connection.execute(of_these.values(change=change, **dates)).rowcount
+    return connection.execute(of_these.values(change=change + 1, **dates)).rowcount
 
 
 def _dates(comes: ColumnElement[bool], added: Mapping[str, int]) -> dict[str, ColumnElement[int]]:

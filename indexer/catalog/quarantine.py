@@ -36,25 +36,28 @@ def note_outcome(
     released: Sequence[str],
     refused: Sequence[QuarantinedPaper],
     *,
+    served: str,
     change: int,
 ) -> int | None:
     """Record the ``refused`` versions that are current, and take out those with the hashes ``released``.
 
-    Released papers change as of ``change``, so that they are pending until a generation shows them. Returns
-    ``change`` if there are any.
+    Released papers that these models or the ``served`` ones refused change after ``change``, so that they are
+    pending until a generation shows them; returns the number of that change if there are any. What the served
+    models refused stays on record: a rollback may go back to them.
     """
     n_released = 0
     for batch in in_batches(released):
         of_these = PaperRow.content_hash.in_(batch)
         there = select(QuarantineRow.paper_key).join(PaperRow, PaperRow.key == QuarantineRow.paper_key)
-        n_released += mark_pending(connection, there.where(QuarantineRow.models == models, of_these), change)
+        by_either = QuarantineRow.models.in_([models, served])
+        n_released += mark_pending(connection, there.where(by_either, of_these), change)
         keys = select(PaperRow.key).where(of_these)
         connection.execute(
             delete(QuarantineRow).where(QuarantineRow.models == models, QuarantineRow.paper_key.in_(keys))
         )
     for some in in_batches(refused):
         _insert(connection, models, {paper.content_hash: paper.reason for paper in some})
-    return change if n_released else None
+    return change + 1 if n_released else None
 
 
 def _insert(connection: Connection, models: str, reasons: Mapping[str, str]) -> None:

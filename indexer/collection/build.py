@@ -19,6 +19,7 @@ from indexer.catalog.staging import Version
 from indexer.collection.changes import expect_no_other_collection, publish_pending, shown_change
 from indexer.collection.growth import BOUNDS, Bounds, prepare_segments, publish_changes, publish_whole
 from indexer.collection.merging import compact, merge
+from indexer.collection.publishing import served_models
 from indexer.collection.staging import StagingReport, load_key, stage_corpora
 from indexer.encoding.arguments import BuildArguments, expect_made_like, new_manifest, note_begun
 from indexer.encoding.encode_versions import (
@@ -238,7 +239,8 @@ class _Load:
         base = self._base()
         shown = None if base is None else shown_change(self.catalog, base)
         change = self.catalog.publish(self.key, up_to, replace=self.replace)
-        seen = encoded.note(self.catalog, self.like.models_key, seen=change.number)
+        served = served_models(self.data) if self.replace else ""
+        seen = encoded.note(self.catalog, self.like.models_key, seen=change.number, served=served)
         if not new:
             return set()
         if base is None:

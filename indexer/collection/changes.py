@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Final
 
 from indexer.catalog.catalog import Catalog
-from indexer.catalog.current import Compared
+from indexer.catalog.current import Compared, added_after
 from indexer.collection.growth import prepare_segments, publish_added, publish_changes
 from indexer.collection.publishing import publishing
 from indexer.encoding.arguments import expect_models
@@ -83,7 +83,8 @@ def publish_pending(
                     base = served
                     continue
                 manifest = read.manifest
-                if not differing and is_unstated and last > manifest.change:
+                unstated = not differing and last > manifest.change
+                if unstated and (is_unstated or _shows_unstated(catalog, manifest)):
                     like = replace(manifest, change=last)
                     manifest = publish_added(data, read, (), like=like, keep=keep)
             if not differing:
@@ -108,6 +109,17 @@ def publish_pending(
                     return PublishedState(manifest, last)
                 is_unstated |= not (is_last and was_served)
                 passed = _compared(differing, manifest, last) if was_served else {}
+
+
+def _shows_unstated(catalog: Catalog, manifest: Manifest) -> bool:
+    """Return whether a generation that lacks no paper shows some that were added after the change it states.
+
+    Who published them was killed before stating it. Saved queries would not list them until it is stated.
+    """
+    refused = {*catalog.refused(manifest.models_key).values()}
+    with catalog.database.reading() as connection:
+        added = added_after(connection, manifest.change, most=len(refused) + 1)
+    return any(paper.paper_id not in refused for paper in added)
 
 
 def _compared(differing: Mapping[str, str | None], manifest: Manifest, change: int) -> dict[str, Compared]:

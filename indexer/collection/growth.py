@@ -279,7 +279,12 @@ def publish_whole(
         return [*(each.without(outdated) for each in segments), *new], last
 
     few, seen = _FEW_PAPERS, like.change
+    last, newer = catalog.last_change(), catalog.changed_since(seen)  # maybe those of hours: without the lock
     while True:
+        if newer:
+            known = known or KnownVersions(data, like, into=into)
+            segments, seen = with_changes(newer, known, last)
+            few *= 2  # so that the loop ends, however much others change
         with DataFolder(data).publishing():
             if not replaces and DataFolder(data).current.is_file():
                 raise BuildLockedError(
@@ -292,6 +297,3 @@ def publish_whole(
                     segments, last = with_changes(newer, known, last)
                 like = replace(like, change=last if shows_all else 0, catalog=catalog.identity())
                 return publish_added(data, None, segments, like=like, keep=keep)
-        known = known or KnownVersions(data, like, into=into)
-        segments, seen = with_changes(newer, known, last)
-        few *= 2  # so that the loop ends, however much others change

@@ -5,7 +5,7 @@ Callers must hold the publishing lock; ``publishing`` takes it.
 
 import shutil
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from datetime import UTC, datetime
 from itertools import count
@@ -18,13 +18,13 @@ from jaxtyping import Int64
 from indexer.files.data_folder import DataFolder, deleted_file, name_of, next_name
 from indexer.files.durable import linked, publish_folder, sync, write_array
 from indexer.files.finished_folders import NOTE
-from indexer.snapshot.folder import current_generation, pointed_generation, write_pointer
+from indexer.snapshot.folder import current_generation, pointed_generation, read_manifest, write_pointer
 from indexer.snapshot.manifest import Manifest, SegmentEntry
 from indexer.snapshot.opening import served_snapshot
 from indexer.snapshot.removal import remove_old_generations
 from indexer.snapshot.snapshot import Snapshot
 from models.checksums import sha256_of
-from models.errors import SnapshotCorruptError
+from models.errors import SnapshotCorruptError, SnapshotError
 
 TRIES: Final = 5  # before that is done under the lock which is otherwise done before it
 
@@ -139,6 +139,13 @@ def served_generation(data: Path) -> str | None:
     except SnapshotCorruptError:
         return None
     return name if name in DataFolder(data).generations() else None
+
+
+def served_models(data: Path) -> str:
+    """Return the ``models_key`` of the served generation; empty if nothing is served, or it is damaged."""
+    with suppress(SnapshotError):
+        return read_manifest(data, current_generation(data)).models_key
+    return ""
 
 
 def _make_folder(folder: Path) -> None:

@@ -24,6 +24,7 @@ from indexer.collection.growth import (
     prepare_segments,
     publish_whole,
 )
+from indexer.collection.publishing import served_models
 from indexer.encoding.arguments import BuildArguments, new_manifest
 from indexer.encoding.encode_versions import cumulative_progress, encode_versions, none_encoded
 from indexer.encoding.known import KnownVersions
@@ -192,8 +193,8 @@ def publish_prepared(
     like, work = prepared.snapshot.manifest, _work(data)
     hashes = (digest for segment in prepared.snapshot.segments for digest in _hashes(segment))
     # Only read if some papers are quarantined.
-    noted = catalog.note_encoding(like.models_key, hashes, prepared.quarantined)
-    like = replace(like, change=noted) if noted == like.change + 1 else like
+    noted = catalog.note_encoding(like.models_key, hashes, prepared.quarantined, served_models(data))
+    like = replace(like, change=noted) if noted == like.change + 2 else like
     manifest = publish_whole(data, prepared.segments, annotator, catalog, like=like, into=work, keep=keep)
     discard_folder(work)
     return manifest

@@ -157,7 +157,12 @@ class _Undoing:
         """Set the catalog back."""
         last = self._catalog.last_change()
         changed = self._catalog.changed_since(self.snapshot.manifest.change)
+        models, served = self.snapshot.manifest.models_key, self._served
         versions = _versions_of(self._catalog, self.snapshot, changed)
+        if served is not None and served.models_key != models:  # which could encode papers that these refused
+            refused = self._catalog.refused(models)
+            is_left = {key for key, digest in versions.items() if digest is None and changed[key] in refused}
+            versions = {key: digest for key, digest in versions.items() if key not in is_left}
         other = {paper_id for paper_id, digest in versions.items() if digest != changed[paper_id]}
         pending = {} if self._served is None else self._catalog.changed_since(self._served.change)
         change = self._catalog.restore(versions, at=self.snapshot.manifest.change)

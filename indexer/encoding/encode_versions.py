@@ -41,14 +41,15 @@ class EncodedVersions:
         """The number of papers in all parts."""
         return sum(len(part) for part in self.parts)
 
-    def note(self, catalog: Catalog, models: str, *, seen: int) -> int:
+    def note(self, catalog: Catalog, models: str, *, seen: int, served: str = "") -> int:
         """Record in ``catalog`` which papers ``models`` (``Manifest.models_key``) could not encode.
 
-        Returns ``seen``, the last change that the parts include, or the one by which papers of the parts left
-        the quarantine, if it is the next.
+        ``served`` are the models of the served generation, if it is to be replaced. Returns ``seen``, the
+        last change that the parts include, or that by which papers of the parts left the quarantine, if no
+        other came before.
         """
-        noted = catalog.note_encoding(models, self.hashes(), self.quarantined)
-        return noted if noted == seen + 1 else seen
+        noted = catalog.note_encoding(models, self.hashes(), self.quarantined, served)
+        return noted if noted == seen + 2 else seen
 
     def hashes(self) -> Iterator[str]:
         """Yield the content hashes of the papers in all parts, read part by part."""

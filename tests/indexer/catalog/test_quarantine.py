@@ -18,6 +18,7 @@ from indexer.collection.changes import PublishedState, differing_papers, publish
 from indexer.collection.delete import delete_papers
 from indexer.collection.growth import Bounds
 from indexer.collection.reindex import prepare, publish_prepared
+from indexer.collection.rollback import rollback
 from indexer.encoding.arguments import BuildArguments
 from indexer.encoding.embed import embed
 from indexer.files.data_folder import CATALOG_FILE, KEEP, DataFolder
@@ -284,7 +285,7 @@ def test_a_corpus_with_a_paper_that_fails_is_indexed_without_it(
     assert Quarantine() == quarantine(data)
     with Catalog.open(data / CATALOG_FILE) as catalog, catalog.database.reading() as connection:
         (new,) = added_after(connection, report.manifest.change, most=9)
-        assert ("bad", again.manifest.change) == (new.paper_id, new.change)
+        assert ("bad", again.manifest.change) == (new.paper_id, new.change + 1)
 
 
 def test_a_collection_begins_with_the_first_portion_that_has_a_paper(
@@ -325,6 +326,55 @@ def test_a_reindex_leaves_out_what_it_cannot_encode(data: Path, hashing: Encoder
     assert [0, 1] == before  # preparing does not change the served generation
 
 
+def test_a_paper_that_other_models_can_encode_is_new_once(data: Path, hashing: Encoder) -> None:
+    """A re-index with other models that shows a refused paper adds it, and correcting it later does not."""
+
+    def news(since: int) -> list[str]:
+        with Catalog.open(data / CATALOG_FILE) as catalog, catalog.database.reading() as connection:
+            return [paper.paper_id for paper in added_after(connection, since, most=9)]
+
+    add(data, [poison("bad")])
+    published_changes(data, Refusing(hashing))
+    add(data, [paper("good")])
+    seen = published_changes(data, Refusing(hashing)).manifest.change
+    arguments = BuildArguments(encoder="hashing", device="cpu", dtype="float32")
+    with Catalog.open(data / CATALOG_FILE) as catalog:
+        prepared = prepare(data, annotated(hashing), catalog, arguments=arguments, on_progress=quiet)
+        done = publish_prepared(data, prepared, annotated(hashing), catalog, keep=KEEP)
+        assert catalog.last_change() == done.change
+    assert ("bad" in ids(data), ["bad"]) == (True, news(seen))
+    add(data, [paper("bad", "A corrected POISON.")])
+    assert ("bad" in ids(data), []) == (True, news(published_changes(data, hashing).manifest.change - 1))
+
+
+def test_going_back_to_models_that_refused_a_paper_keeps_it(data: Path, hashing: Encoder) -> None:
+    """A rollback to the models that refused a paper does not delete it: it is in the quarantine again."""
+    add(data, [poison("bad")])
+    older = published_changes(data, Refusing(hashing)).manifest.generation
+    arguments = BuildArguments(encoder="hashing", device="cpu", dtype="float32")
+    with Catalog.open(data / CATALOG_FILE) as catalog:
+        prepared = prepare(data, annotated(hashing), catalog, arguments=arguments, on_progress=quiet)
+        publish_prepared(data, prepared, annotated(hashing), catalog, keep=KEEP)
+        catalog.add([paper("later")])
+        published_changes(data, hashing)
+        assert 1 == rollback(data, older, catalog=catalog).n_removed
+        assert ["bad"] == [*catalog.current_hashes(["bad", "later"])]
+    assert (1, "bad" in ids(data)) == (quarantine(data).n_papers, False)
+
+
+def test_a_replaced_corpus_with_other_models_has_news(data: Path, hashing: Encoder) -> None:
+    """Also if ``akin index --replace`` brings the models that can encode it, a refused paper is new."""
+    bad: dict[str, object] = {"id": "bad", "title": "Bad", "abstract": ["POISON sings."]}
+    corpus = write_corpus(data.parent / "c.jsonl", [*many_papers(20), bad])
+    build_quietly(corpus, data, Refusing(hashing))
+    corpus = write_corpus(data.parent / "c.jsonl", [*many_papers(21), bad])
+    seen = build_quietly(corpus, data, Refusing(hashing)).manifest.change
+    replaced = build_quietly(corpus, data, hashing, replace=True, dtype="float32").manifest
+    with Catalog.open(data / CATALOG_FILE) as catalog, catalog.database.reading() as connection:
+        assert ["bad"] == [one.paper_id for one in added_after(connection, seen, most=9)]
+        assert replaced.change == catalog.last_change()
+
+
 def test_a_reindex_keeps_the_older_text_where_the_new_one_cannot_be_encoded(
     data: Path, hashing: Encoder
 ) -> None:
@@ -359,7 +409,7 @@ def test_the_catalog_keeps_reasons_by_models(catalog_place: str | Path) -> None:
         )
         catalog.note_encoding("b" * 64, [hashes["a"]], [])
         assert 2 == catalog.quarantine(MODELS, limit=1).n_papers
-        assert 2 == catalog.note_encoding(MODELS, [hashes["a"], hashes["c"]], [])
+        assert 3 == catalog.note_encoding(MODELS, [hashes["a"], hashes["c"]], [])
         assert {hashes["b"]: "b"} == catalog.refused(MODELS)
         assert {"a": hashes["a"]} == catalog.changed_since(1)  # pending until a generation shows it
         assert catalog.note_encoding(MODELS, [hashes["a"]], []) is None  # it has left already

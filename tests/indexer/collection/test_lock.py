@@ -136,6 +136,30 @@ def test_no_file_is_read_or_removed_while_others_wait(data: Path, name: str, und
     assert name in {"rollback", "upgrade"} or len(DataFolder(data).generations()) < before
 
 
+def test_the_changes_of_hours_are_read_before_the_lock(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A re-index reads and encodes what others added meanwhile before it takes the lock."""
+    arguments = BuildArguments(encoder="hashing", backend="exact", device="cpu")
+    n_read: list[int] = []
+
+    def changed_since(self: Catalog, change: int) -> dict[str, str | None]:
+        changed = read(self, change)
+        try:
+            with writer_lock(data / "LOCK"):
+                pass
+        except BuildLockedError:
+            n_read.append(len(changed))
+        return changed
+
+    with Catalog.open(data / CATALOG_FILE) as catalog:
+        prepared = prepare(data, hashing_annotator(), catalog, arguments=arguments, on_progress=quiet)
+        given = list(catalog.versions(catalog.current_hashes(["p3"]).values()))
+        catalog.add([replace(given[0], id=f"new{number}") for number in range(9)])
+        read = Catalog.changed_since
+        monkeypatch.setattr(Catalog, "changed_since", changed_since)
+        publish_prepared(data, prepared, hashing_annotator(), catalog, keep=1)
+    assert [0] == n_read
+
+
 class Flushes:
     """What was flushed to the device, and when in the order of all flushes and renames."""
 

@@ -432,6 +432,33 @@ def test_the_last_of_several_rounds_states_every_change(
     assert 45 == len(titles(data))
 
 
+def test_papers_that_a_killed_process_did_not_state_are_stated(
+    data: Path, tmp_path: Path, hashing: Encoder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """If others published in between, and the process died before it stated its papers, the next one does."""
+    publish_changes = changes.publish_changes
+
+    def publish_late(*given: Any, **named: Any) -> Any:
+        with Catalog.open(data / CATALOG_FILE) as catalog:
+            delete_papers(data, ["p0"], catalog, keep=KEEP)
+        publish_changes(*given, **named)
+        raise KeyboardInterrupt
+
+    more = write_corpus(tmp_path / "more.jsonl", many_papers(31)[30:])
+    with Catalog.open(data / CATALOG_FILE) as catalog:
+        catalog.add(read_corpus(more))
+        with monkeypatch.context() as patched:
+            patched.setattr(changes, "publish_changes", publish_late)
+            with pytest.raises(KeyboardInterrupt):
+                publish_pending(data, annotated(hashing), catalog, on_progress=quiet, keep=KEEP)
+        assert "p30" in titles(data)
+        assert open_snapshot(data).manifest.change < catalog.last_change()
+        for _ in range(2):
+            done = publish_pending(data, annotated(hashing), catalog, on_progress=quiet, keep=KEEP)
+            stated, generation = done.manifest.change, open_snapshot(data).generation
+        assert (catalog.last_change(), done.manifest.generation) == (stated, generation)
+
+
 def test_segments_of_a_build_are_bounded(data: Path, corpus: Path, hashing: Encoder) -> None:
     """No segment of a build exceeds the bound on vectors, and segments are half full on average."""
     write_corpus(corpus, many_papers(90))

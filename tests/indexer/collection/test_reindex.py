@@ -314,7 +314,7 @@ def test_few_papers_that_change_under_the_lock_are_encoded_alone(
 
     def changed_again() -> int:
         calls.append(1)
-        if len(calls) == 2:  # now the lock is held
+        if len(calls) == 2:  # now the lock is held, after a first look without it
             catalog.add([paper("two", "Two again."), paper("p6", "Six.")])
             catalog.delete(["one"])
         return last_change()
