@@ -31,6 +31,7 @@ from service.settings import Settings
 
 LIMIT, QUERIES = 10, 60
 _COMPARED = 64
+_HITS = 500  # rows that a search asks the index for, if it cannot compare all
 _TXTAI = "txtai, hybrid, the same encoder"
 _BUILT_ROWS = 200_000  # the smallest collections with an index have more than half as many
 _AFFORDABLE = 1_000  # up to this many papers are indexed three times
@@ -146,7 +147,8 @@ def _queries(engine: SearchEngine, papers: Sequence[Paper]) -> Iterator[Row]:
     places = [snapshot.position(papers[number].id) for number in drawn]
     n_papers = len(snapshot)
     ids: dict[str, list[float]] = {OURS: [], "the index alone": [], "FAISS Flat alone": []}
-    flat = build_index(snapshot.gather(snapshot.positions)[0].astype(np.float16), "flat", device="cpu")
+    flat = faiss.IndexFlatL2(snapshot.manifest.encoder.dim)
+    flat.add(snapshot.gather(snapshot.positions)[0])
     pasted: dict[str, list[float]] = {OURS: [], "the encoder alone": []}
     typed: dict[str, list[float]] = {OURS: [], "the encoder alone": []}
     encoder = engine.annotator.encoder
@@ -166,8 +168,8 @@ def _queries(engine: SearchEngine, papers: Sequence[Paper]) -> Iterator[Row]:
                 ids,
                 {
                     OURS: partial(engine.search, by_id),
-                    "the index alone": partial(snapshot.index.search, vectors, 300, together=True),
-                    "FAISS Flat alone": partial(flat.search, vectors, 300),
+                    "the index alone": partial(snapshot.index.search, vectors, _HITS, together=True),
+                    "FAISS Flat alone": partial(flat.search, vectors, _HITS),
                 },
             ),
             (

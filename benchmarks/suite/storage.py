@@ -12,13 +12,15 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Final, cast
 
 import numpy as np
 
 from benchmarks.suite.rows import OURS, Row, beside, seconds_of, share
-from indexer.index.backends.nearest import widened
+from indexer.snapshot.distances import distances_to
+from indexer.snapshot.snapshot import Snapshot, StoredRows
 from models.encoder import load_encoder
 from models.types import rows_of
 from service.search.engine import SearchEngine
@@ -93,25 +95,25 @@ def _taken(data: Path, paper_id: str) -> tuple[float, float]:
 
 
 def cold_reads() -> Iterator[Row]:
-    """Read vectors of random papers that are not in memory, as re-ranking does."""
+    """Compare vectors of random papers, in two segments, that are not in memory, as re-ranking does."""
     build = Path("build")  # on a disk more often than the folder for temporary files
     build.mkdir(exist_ok=True)
     with tempfile.TemporaryDirectory(dir=build) as folder:
         file = Path(folder) / "vectors.npy"
         _make(file)
-        actions = {OURS: _gathered, _TOUCH: _touched, _BARE: _read}
+        actions = {OURS: _compared, _TOUCH: _touched, _BARE: _read}
         spent: dict[str, list[float]] = {name: [] for name in actions}
         read: dict[str, list[int]] = {name: [] for name in actions}
         again: list[float] = []
         rng = np.random.default_rng(1)
-        _gathered(file, np.arange(3))  # compiles
+        _compared(file, np.arange(3))  # compiles
         for _ in range(_ROUNDS):
             papers = np.sort(rng.choice(_PAPERS, _PAPERS_READ, replace=False))
             for name, action in actions.items():
                 seconds, n_bytes = _cold(file, papers, action)
                 spent[name].append(seconds)
                 read[name].append(n_bytes)
-            again.append(seconds_of(lambda papers=papers: _gathered(file, papers)))
+            again.append(seconds_of(lambda papers=papers: _compared(file, papers)))
     yield from _rows(spent, {name: statistics.median(each) / 1e6 for name, each in read.items()}, again)
 
 
@@ -122,13 +124,13 @@ def _rows(spent: dict[str, list[float]], read_mb: dict[str, float], again: list[
         f"{read_mb[OURS]:.0f} MB were read from the disk for {wanted_mb:.0f}, {read_mb[_TOUCH]:.0f} by theirs"
     )
     note = amounts if cold else f"not cold, so without a goal: {amounts}"
-    what = f"vectors of {_PAPERS_READ:,} random papers of {_PAPERS:,} that are not in memory"
+    what = f"distances to {_PAPERS_READ:,} random papers of {_PAPERS:,} that are not in memory"
     yield beside(spent, _TOUCH, goal="P8", what=what, least=50.0 if cold else None, note=note)
     yield beside(spent, _BARE, goal="P8", what=what, inverted=True, note="what the disk takes, at least")
     yield Row("P8", what, "ms", 1000 * statistics.median(spent[OURS]), most=25.0 if cold else None)
     for part, seconds in (
         ("the disk, read without a memory map", spent[_BARE]),
-        ("all again, then in memory: mapping pages, widening to float32", again),
+        ("all again, then in memory: mapping pages and distances", again),
     ):
         yield share(f"{what}: {part}", seconds, spent[OURS])
 
@@ -158,10 +160,25 @@ def _read_bytes() -> int:
     return next(int(line.split()[1]) for line in lines if line.startswith("read_bytes"))
 
 
-def _gathered(file: Path, papers: np.ndarray) -> None:
-    """Read the vectors as ``Snapshot.gather`` does."""
-    offsets = np.arange(_PAPERS + 1) * _SENTENCES
-    widened(np.load(file, mmap_mode="r"), rows_of(offsets, papers)[0])
+@dataclass(frozen=True, slots=True)
+class _TwoSegments:
+    """The rows of a file as those of a snapshot of two segments, each a half of it."""
+
+    rows: np.ndarray
+
+    def stored(self, wanted: np.ndarray) -> list[StoredRows]:
+        """Return what ``Snapshot.stored`` does."""
+        half = len(self.rows) // 2
+        is_first = wanted < half
+        of_each = ((self.rows[:half], is_first, 0), (self.rows[half:], ~is_first, half))
+        return [(rows, own, wanted[own] - start) for rows, own, start in of_each]
+
+
+def _compared(file: Path, papers: np.ndarray) -> None:
+    """Compare the vectors with a sentence, as a search does to re-rank."""
+    rows, offsets = rows_of(np.arange(_PAPERS + 1) * _SENTENCES, papers)
+    stored = _TwoSegments(np.load(file, mmap_mode="r"))
+    distances_to(cast(Snapshot, stored), np.ones((1, _DIM), np.float32), rows, offsets)
 
 
 def _read(file: Path, papers: np.ndarray) -> None:
