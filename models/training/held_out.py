@@ -1,5 +1,6 @@
 """Measurement of an encoder on held-out examples, such as co-citations."""
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
@@ -68,6 +69,11 @@ def encode_texts(model: Trainable, sets: TrainingSet) -> dict[str, tuple[np.ndar
     vectors: dict[str, tuple[np.ndarray, np.ndarray]] = {}
     for one in model.passes(tokens):
         encoded = model.encode([tokens[i] for i in one], seed=None)
+        if not math.isfinite(encoded.documents.sum() + encoded.sentences.sum()):
+            raise InputError(
+                "A vector of the held-out texts is not finite: the weights are not numbers any more. Lower "
+                "the learning rate and train again from an earlier checkpoint."
+            )
         for row, i in enumerate(one):
             sentences = encoded.sentences[row, : len(tokens[i].sentences)].cpu().numpy()
             vectors[named[i]] = (sentences, encoded.documents[row].cpu().numpy())

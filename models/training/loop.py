@@ -173,11 +173,7 @@ class Training:
         norm = torch.nn.utils.clip_grad_norm_(self._parameters.values(), settings.largest_gradient)
         loss = float(np.mean(losses))
         for what, value in (("loss", loss), ("gradient's norm", float(norm))):
-            if not math.isfinite(value):
-                raise InputError(
-                    f"The {what} of step {step + 1} is {value}; lower the learning rate or raise the "
-                    "temperature, and train again: the last checkpoint is as it was."
-                )
+            _expect_finite(f"The {what} of step {step + 1}", value)
         self._optimiser.step()
         return loss
 
@@ -200,7 +196,11 @@ class Training:
                 yield self._model.encode([tokens[i] for i in one], seed=seed)
 
         def loss_of(vectors: Sequence[Vectors]) -> torch.Tensor:
-            batch = assembled(joined(vectors, passes), examples, self._sets)
+            together = joined(vectors, passes)
+            step = number // self._settings.accumulate + 1
+            total = together.documents.detach().sum() + together.sentences.detach().sum()
+            _expect_finite(f"A vector of step {step}", total.item())
+            batch = assembled(together, examples, self._sets)
             with torch.random.fork_rng(devices=[]):
                 torch.manual_seed(_seed(self._settings.seed, number, len(passes)))
                 return self._objectives[drawn.leader](batch)
@@ -245,6 +245,14 @@ def rate_at(step: int, settings: LoopSettings) -> float:
     """Return the factor of the learning rate at ``step``, from 0: a linear rise, times a linear fall."""
     rise = min(1.0, (step + 1) / settings.warm_up) if settings.warm_up else 1.0
     return rise * max(settings.last_rate, 1 - step / settings.n_steps)
+
+
+def _expect_finite(what: str, value: float) -> None:
+    if not math.isfinite(value):
+        raise InputError(
+            f"{what} is not finite; lower the learning rate or raise the temperature, and train again: the "
+            "last checkpoint is as it was."
+        )
 
 
 def _highest(measured: Sequence[tuple[int, dict[str, float]]]) -> int | None:

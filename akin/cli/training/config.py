@@ -36,7 +36,7 @@ LARGEST_SEED = 10**16  # of which a tagger makes several seeds below 2^64, the m
 
 
 class _Strict(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
 
 class SetConfig(_Strict):
@@ -139,7 +139,7 @@ def read_config(path: Path) -> RunConfig:
     with storage_errors(path):
         content = path.read_bytes()
     try:
-        config = RunConfig.model_validate(tomllib.loads(content.decode("utf-8")))
+        config = RunConfig.model_validate(tomllib.loads(content.decode("utf-8-sig")))
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise InputError(f"{path} is not a TOML file: {error}.") from error
     except ValidationError as error:

@@ -118,7 +118,8 @@ def cocited(
         encoder = load_encoder(align)
         with show_progress(stderr) as on_progress:
             examples = alignment.align(examples, texts, encoder, by=align_by, on_progress=on_progress)
-    _write(out, "cocited", examples, texts, guard, held_out=held_out, seed=seed)
+    aligned = "" if align is None else f"{align_by}, {Path(align).name}"
+    _write(out, "cocited", examples, texts, guard, held_out=held_out, seed=seed, aligned=aligned)
 
 
 @app.command()
@@ -274,11 +275,11 @@ def _write(
     *,
     held_out: int,
     seed: int,
+    aligned: str = "",
 ) -> None:
     if not examples:
         raise InputError(f"No example was found: {_WHY_NONE[recipe]}.")
-    kept: list[Example] = []
-    n_found = len(examples)
+    kept, n_found = list[Example](), len(examples)
     if held_out:
         examples, kept = hold_out(examples, n_held_out=held_out, seed=seed)
     report: dict[str, Any] = {
@@ -289,7 +290,7 @@ def _write(
         "evaluations": guard.named,
         "left_out_by_the_leak_guard": dict(sorted(guard.counts.items())),
         "seed": seed,
-    }
+    } | ({"aligned": aligned} if aligned else {})
     apart = training_set(f"{out.name}/{HELD_OUT}", kept, texts) if kept else None
     write_set(out, training_set(out.name, examples, texts), report, apart)
     stdout.print(

@@ -14,7 +14,7 @@ from akin.cli.training.config import RunConfig, pooled_for, require_possible, se
 from akin.cli.training.curve import curve
 from akin.cli.training.figures import figures_of, stored_cost, stored_precision
 from evaluation.sets.pairs import read_set
-from indexer.files.durable import replace_file, storage_errors
+from indexer.files.durable import folder_lock, replace_file, storage_errors
 from models.checkpoints.checkpoints import locate_checkpoint, verify_weights
 from models.checkpoints.fingerprints import fingerprint
 from models.encoders.changes import changes_content
@@ -89,9 +89,14 @@ class Run:
         self._measured_by = "" if self.held_out is None else self._measure_digest(self.held_out)
 
     def train(self, *, on_progress: ProgressFn) -> History:
-        """Start, or resume from the last checkpoint; raises InputError or StorageError."""
-        with storage_errors(self._out):
-            self._out.mkdir(parents=True, exist_ok=True)
+        """Start, or resume from the last checkpoint; raises InputError or StorageError.
+
+        Raises BuildLockedError if another process trains in the folder.
+        """
+        with folder_lock(self._out):
+            return self._train(on_progress)
+
+    def _train(self, on_progress: ProgressFn) -> History:
         there = [name for name in (LAST, BEST) if (self._out / name).exists()]
         state = self._state(there[0]) if there else None
         if state is None and (self._out / ENCODER).exists():

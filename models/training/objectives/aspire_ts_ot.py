@@ -6,6 +6,7 @@ from typing import ClassVar
 import torch
 from jaxtyping import Float
 
+from models.errors import InputError
 from models.training.objectives.aspire_ot import TransportTriplet
 from models.training.objectives.aspire_ts import TextualSupervision
 from models.training.objectives.batch import EncodedBatch
@@ -26,6 +27,8 @@ class SupervisedTransport:
     def __post_init__(self) -> None:
         require_positive(tau=self.tau)
         require_positive(margin=self.margin, sentences=self.sentences, transport=self.transport, or_zero=True)
+        if self.sentences == self.transport == 0:
+            raise InputError("The objective's sentences and transport are both 0; give one a weight above 0.")
 
     @property
     def served_tau(self) -> float:

@@ -1,5 +1,6 @@
 """Examples from citing sentences: co-cited papers, co-citing sentences, and contexts with the cited paper."""
 
+import hashlib
 import itertools
 import re
 from collections import defaultdict
@@ -101,14 +102,12 @@ def cociting_sentences(
     gives all pairs of its first ten sentences (in ASPIRE of all), in the order of the cited ids. The
     sentences are also returned, as texts.
     """
-    examples, texts, named = [], {}, dict[str, str]()
-    for number, (_, cited_by) in enumerate(sorted(_cocited(citations, papers).items())):
-        names: list[str] = []
-        for context in list(cited_by.values())[:_MAX_CONTEXTS]:
-            # A sentence that cites several sets, as in two versions of a paper, is one text.
-            name = named.setdefault(context, f"cociting:{number}:{len(names)}")
-            texts[name] = short_text(name, context)
-            names.append(name)
+    examples, texts = [], dict[str, Paper]()
+    for _, cited_by in sorted(_cocited(citations, papers).items()):
+        # A sentence that cites several sets, as in two versions of a paper, is one text.
+        of_set = list(cited_by.values())[:_MAX_CONTEXTS]
+        names = [_named("cociting", context) for context in of_set]
+        texts |= {name: short_text(name, context) for name, context in zip(names, of_set, strict=True)}
         examples += [Example(query, positive) for query, positive in itertools.combinations(names, 2)]
     return examples, texts
 
@@ -147,7 +146,7 @@ def contexts_to_documents(
     """
     examples, texts = [], {}
     seen: set[tuple[str, str]] = set()
-    for number, citation in enumerate(citations):
+    for citation in citations:
         wording = with_and_without_marks(citation.context)[1]
         (cited, *more) = citation.cited or ("",)
         key = (cited, _DIGITS.sub("", wording))
@@ -156,10 +155,15 @@ def contexts_to_documents(
         if len(wording.split()) not in _CONTEXT_WORDS:
             continue
         seen.add(key)
-        name = f"context:{number}"
+        name = _named("context", wording)
         texts[name] = short_text(name, wording)
         examples.append(Example(name, cited))
     return examples, texts
+
+
+def _named(kind: str, text: str) -> str:
+    """Return an id that a text has in every set, and no other text, as a run compares the ids of its sets."""
+    return f"{kind}:{hashlib.sha256(text.encode()).hexdigest()[:16]}"
 
 
 def with_and_without_marks(context: str) -> tuple[str, str]:

@@ -14,7 +14,7 @@ from akin.cli.training import run as running
 from akin.cli.training import train
 from akin.cli.training.config import read_config
 from akin.cli.training.run import CARD, ENCODER, FIGURES, LAST, Run
-from models.errors import InputError
+from models.errors import BuildLockedError, InputError
 from models.training import loop
 from models.training.objectives.batch import EncodedBatch
 from models.types import ignore_progress
@@ -241,3 +241,52 @@ def test_checkpoints_are_chosen_at_the_temperature_that_is_trained(
     run.finish()
     assert set(seen) == {expected}
     assert f'"tau": {expected}' in (tmp_path / "out" / ENCODER / CARD).read_text()
+
+
+def test_vectors_that_are_no_numbers_say_what_to_do(tmp_path: Path) -> None:
+    """Weights that are not finite end the run with the remedy, in training and in measuring."""
+    config = changed(write_run(tmp_path), ("learning_rate = ", "learning_rate = 1e25 #"))
+    with pytest.raises(InputError, match=r"of step \d is not finite; lower the learning rate"):
+        Run(read_config(config), tmp_path / "out", device="cpu").train(on_progress=ignore_progress)
+    run = Run(read_config(config), tmp_path / "measured", device="cpu")
+    for own in run.model.parameters().values():
+        own.data.fill_(torch.nan)
+    with pytest.raises(InputError, match="A vector of the held-out texts is not finite"):
+        run.train(on_progress=ignore_progress)
+
+
+def test_two_runs_do_not_share_a_folder(tmp_path: Path) -> None:
+    """A run is refused while another one trains in the same folder; afterwards it resumes."""
+    config, refused = write_run(tmp_path), []
+
+    def begin_another(_stage: str, done: int, _total: int) -> None:
+        if done == 1:
+            with pytest.raises(BuildLockedError, match="another process is writing to this folder"):
+                trained(config, tmp_path / "out")
+            refused.append(done)
+
+    trained(config, tmp_path / "out", on_progress=begin_another)
+    trained(config, tmp_path / "out")
+    assert [1] == refused
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "said"),
+    [
+        ("learning_rate = ", "weight_decay = inf\nlearning_rate = ", "weight_decay"),
+        (IN_BATCH, 'name = "ts-ot", sentences = 0, transport = 0', "sentences and transport are both 0"),
+    ],
+)
+def test_a_run_that_cannot_learn_is_refused(tmp_path: Path, before: str, after: str, said: str) -> None:
+    """Infinite settings, and weights of losses that are all 0, are refused."""
+    config = write_run(tmp_path)
+    with pytest.raises(InputError, match=said):
+        Run(read_config(changed(config, (before, after))), tmp_path / "out", device="cpu")
+
+
+def test_a_file_with_a_byte_order_mark_is_read(tmp_path: Path) -> None:
+    """A configuration that an editor saved with a byte order mark is read like one without."""
+    config = write_run(tmp_path)
+    without = read_config(config)
+    config.write_bytes(b"\xef\xbb\xbf" + config.read_bytes())
+    assert without == read_config(config)

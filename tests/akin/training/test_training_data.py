@@ -78,6 +78,7 @@ def test_sentences_are_aligned_by_an_encoder(tmp_path: Path, corpus: Path, conte
     for by in ("contexts", "abstracts"):
         _, out = made(tmp_path, *given, "--align", "hashing", "--align-by", by)
         found.append({example.aligned for example in read_set(out).examples})
+        assert f"{by}, hashing" == json.loads((out / "report.json").read_text())["aligned"]
     assert None not in found[0] | found[1]
     assert found[0] != found[1]
     out = tmp_path / "none"

@@ -234,6 +234,20 @@ def test_papers_cited_together_that_make_no_pair_are_no_wrong_answers() -> None:
     assert [(example.query, example.belong) for example in held_out] == [("a", ("f",)), ("e", ())]
 
 
+def test_citing_sentences_of_two_sets_have_different_ids() -> None:
+    """Equal ids are of equal sentences, because a run takes the ids of all its sets together."""
+    known = papers("a", "b")
+    (first,), (second,), (again,) = (
+        contexts_to_documents([citation("x", name, context=context)], known)[0]
+        for name, context in (
+            ("a", "Some of them were tied in (Doe, 1999) before us."),
+            ("b", "Knots of rope were measured in (Doe, 1999) first."),
+            ("b", "Some of them were tied in (Doe, 1999) before us."),
+        )
+    )
+    assert (True, True) == (first.query != second.query, first.query == again.query)
+
+
 def test_too_few_papers_to_draw_from_are_refused() -> None:
     """Drawing five negatives from three papers is refused."""
     with pytest.raises(InputError, match="too few"):
