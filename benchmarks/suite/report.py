@@ -71,18 +71,18 @@ _REASONS: Final = {
     "table of stages below shows the shares of distances and plans. The bounds on other solvers are those "
     "for kernels that are compiled by numba; those in C, and that on the time of the distances, were set for "
     "a kernel that [Akin does not have](../decisions/measuring/no-kernel-in-c.md).",
-    "P2": "From stored rows, 10,000 rows are also widened to float32, each when it is compared; the table of "
+    "P2": "Stored rows are also widened to float32, each when it is compared; the table of "
     "stages below shows the share of the distances. The goal is in milliseconds, so it depends on the "
     "processor.",
     "P4": "Most of a call is FAISS's scan of the codes in the lists that are probed, as the table of stages "
     "below shows. With fewer lists a search is faster and finds fewer: `akin tune` measures both.",
     "P5": "The bounds count candidates and transport alone, in a collection of 250,000 papers. A search also "
     "finds papers by words, and explains each result; the table of stages below shows what each part takes. "
-    "Among so few papers a call of the index takes a millisecond, and transport alone takes longer. [Among "
-    "188,635 papers](measurements.md#188635-real-papers-2026-11-27) two thirds of a search find candidates.",
+    "Among few papers transport alone takes longer than a call of the index; [among "
+    "188,635](measurements.md#188635-real-papers-2026-11-27), finding candidates takes longest.",
     "P6": "After encoding, a search does what a search by id does: candidates, transport and, most of all, "
     "the explanation of 10 results. This takes about as long for a typed sentence as for an abstract, which "
-    "takes three times as long to encode; the table of stages below shows each part. The larger the encoder, "
+    "takes much longer to encode; the table of stages below shows each part. The larger the encoder, "
     "the less the rest counts.",
     "P7": "bfloat16 is computed by torch, which multiplies matrices faster in it, and little else ([number "
     "formats](../decisions/models/number-formats.md) has the shares). OpenVINO computes bfloat16 faster; it "
