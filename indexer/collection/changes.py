@@ -21,6 +21,7 @@ from indexer.encoding.known import KnownVersions
 from indexer.encoding.parts import EncodeHere
 from indexer.files.data_folder import LOCK_WAIT_S, DataFolder, Work
 from indexer.files.durable import discard_folder
+from indexer.files.progress_notes import read_note
 from indexer.snapshot.folder import current_generation, read_manifest
 from indexer.snapshot.manifest import Manifest
 from indexer.snapshot.opening import open_snapshot, served_snapshot
@@ -154,14 +155,35 @@ def _shows(served: Snapshot, papers: Mapping[str, str | None], *, but: Collectio
 
 
 def _remove_published_work(data: Path, catalog: Catalog) -> None:
-    """Remove encoded papers that are published, also those of a build that was killed before it did so."""
+    """Remove encoded papers that are published, also those of commands killed before they did so."""
     discard_folder(_work(data))
-    left = DataFolder(data).work(Work.CORPUS)
-    if not left.is_dir():  # so that an `akin index` that starts now finds the lock free
-        return
-    with suppress(BuildLockedError), DataFolder(data).working(Work.CORPUS):
-        if left.is_dir() and not catalog.count_staged():
-            discard_folder(left)
+    for work, is_published in ((Work.CORPUS, _is_indexed), (Work.REINDEX, _is_reindexed)):
+        left = DataFolder(data).work(work)
+        if not left.is_dir():  # so that a command that starts now finds the lock free
+            continue
+        with suppress(BuildLockedError), DataFolder(data).working(work):
+            if left.is_dir() and is_published(data, catalog):
+                discard_folder(left)
+
+
+def _is_indexed(_data: Path, catalog: Catalog) -> bool:
+    """Return whether all that an index command prepared is published."""
+    return not catalog.count_staged()
+
+
+def _is_reindexed(data: Path, catalog: Catalog) -> bool:
+    """Return whether all that a re-index prepared is served: the models are, and its segments were moved."""
+    folder = DataFolder(data)
+    note = read_note(folder.prepared_segments)
+    served = read_manifest(data, current_generation(data))
+    if note.get("key") != prepared_key(served, catalog):
+        return False
+    return not any((folder.work(Work.REINDEX) / entry["name"]).exists() for entry in note["segments"])
+
+
+def prepared_key(like: Manifest, catalog: Catalog) -> str:
+    """Return what a collection that was encoded again must have in common with one made ``like`` this."""
+    return f"{like.models_key} {like.arguments['backend']} {catalog.identity()}"
 
 
 def _work(data: Path) -> Path:

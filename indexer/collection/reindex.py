@@ -15,7 +15,7 @@ from pathlib import Path
 
 from indexer.catalog.catalog import Catalog
 from indexer.catalog.quarantine import QuarantinedPaper
-from indexer.collection.changes import expect_catalog_of_served
+from indexer.collection.changes import expect_catalog_of_served, prepared_key
 from indexer.collection.growth import (
     BOUNDS,
     NO_POSITIONS,
@@ -150,7 +150,7 @@ def _encode_all(
         on_progress=on_progress,
     )
     content = {
-        "key": _key(like, catalog),
+        "key": prepared_key(like, catalog),
         "change": change,
         "segments": [asdict(each.entry) for each in segments],
         "quarantined": [asdict(paper) for paper in encoded.quarantined],
@@ -163,7 +163,7 @@ def _load_prepared(data: Path, like: Manifest, catalog: Catalog) -> _PreparedSeg
     """Return the segments that an earlier run prepared with the same models, if all files are intact."""
     work = _work(data)
     note = read_note(DataFolder(data).prepared_segments)
-    if note.get("key") != _key(like, catalog) or note["change"] > catalog.last_change():
+    if note.get("key") != prepared_key(like, catalog) or note["change"] > catalog.last_change():
         return None
     entries = [SegmentEntry(**stated) for stated in note["segments"]]
     if not all(kept(work / entry.name) for entry in entries):
@@ -171,10 +171,6 @@ def _load_prepared(data: Path, like: Manifest, catalog: Catalog) -> _PreparedSeg
     quarantined = tuple(QuarantinedPaper(**stated) for stated in note["quarantined"])
     segments = [NewSegment(work / entry.name, entry, NO_POSITIONS) for entry in entries]
     return _PreparedSegments(note["change"], segments, sum(entry.n_papers for entry in entries), quarantined)
-
-
-def _key(like: Manifest, catalog: Catalog) -> str:
-    return f"{like.models_key} {like.arguments['backend']} {catalog.identity()}"
 
 
 def publish_prepared(

@@ -20,7 +20,7 @@ from indexer.collection.delete import delete_papers
 from indexer.collection.growth import BOUNDS, Bounds, NewSegment, prepare_segments
 from indexer.collection.reindex import PreparedCollection, prepare, publish_prepared, reindex_lock
 from indexer.encoding.arguments import BuildArguments
-from indexer.files.data_folder import CATALOG_FILE, KEEP, DataFolder
+from indexer.files.data_folder import CATALOG_FILE, KEEP, DataFolder, Work
 from indexer.snapshot.folder import current_generation
 from indexer.snapshot.manifest import Manifest
 from indexer.snapshot.opening import open_snapshot
@@ -398,6 +398,26 @@ def test_one_that_died_between_moving_and_publishing_goes_on(
     manifest = reindexed(data, counting, catalog)
     named = {entry.name for entry in manifest.segments} | {"000001"}
     assert (0, named) == (counting.n_encoded, {path.name for path in (data / "segments").iterdir()})
+
+
+def test_work_that_was_published_does_not_stay_on_the_disk(
+    data: Path, tiny: Encoder, catalog: Catalog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """If a re-index is killed after it published, the next publication removes its work; otherwise not."""
+    work = DataFolder(data).work(Work.REINDEX)
+    for killed_in in ("publish_whole", "discard_folder"):
+
+        def die(*given: object, **named: object) -> None:
+            raise KeyboardInterrupt
+
+        with monkeypatch.context() as patched:
+            patched.setattr(f"indexer.collection.reindex.{killed_in}", die)
+            with pytest.raises(KeyboardInterrupt):
+                reindexed(data, tiny, catalog)
+        is_published = killed_in == "discard_folder"
+        catalog.add([paper(killed_in, "Whales sing.")])
+        published_changes(data, tiny if is_published else load_encoder("hashing"), catalog)
+        assert is_published != work.is_dir()
 
 
 def test_a_lost_generation_comes_back_from_the_catalog(data: Path, tiny: Encoder, catalog: Catalog) -> None:
