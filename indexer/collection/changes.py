@@ -172,13 +172,14 @@ def _is_indexed(_data: Path, catalog: Catalog) -> bool:
 
 
 def _is_reindexed(data: Path, catalog: Catalog) -> bool:
-    """Return whether all that a re-index prepared is served: the models are, and its segments were moved."""
+    """Return whether what a re-index prepared is served: the models are, and its segments were moved."""
     folder = DataFolder(data)
     note = read_note(folder.prepared_segments)
     served = read_manifest(data, current_generation(data))
     if note.get("key") != prepared_key(served, catalog):
         return False
-    return not any((folder.work(Work.REINDEX) / entry["name"]).exists() for entry in note["segments"])
+    # One of papers that were all deleted meanwhile is not moved.
+    return not all((folder.work(Work.REINDEX) / entry["name"]).exists() for entry in note["segments"])
 
 
 def prepared_key(like: Manifest, catalog: Catalog) -> str:

@@ -1,6 +1,6 @@
 """Functions that write segments outside the publishing lock, then publish them under it."""
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, Final
@@ -9,7 +9,7 @@ import numpy as np
 from jaxtyping import Int64
 
 from indexer.catalog.catalog import Catalog
-from indexer.collection.publishing import move_finished, publish, publishing
+from indexer.collection.publishing import move_finished, publish, publishing, served_models
 from indexer.encoding.encode_versions import PART_PAPERS, encode_versions
 from indexer.encoding.known import KnownVersions
 from indexer.encoding.parts import EncodeHere, entry_in
@@ -240,9 +240,7 @@ def _concerning(
     changed: Mapping[str, str | None], new: Sequence[NewSegment], deleted: Collection[str]
 ) -> dict[str, str | None]:
     """Return the changes of papers that are in ``new`` or ``deleted``: others are for others to publish."""
-    if not changed:
-        return {}
-    own = {key for each in new for key in each.ids_among(changed)}
+    own = {key for each in new for key in each.ids_among(changed)} if changed else set()
     return {key: changed[key] for key in own.union(changed.keys() & set(deleted))}
 
 
@@ -253,6 +251,7 @@ def publish_whole(
     catalog: Catalog,
     *,
     like: Manifest,
+    note: Callable[[int], int] = lambda last: last,
     into: Path,
     replaces: bool = True,
     shows_all: bool = True,
@@ -262,8 +261,9 @@ def publish_whole(
 
     So no paper that others publish meanwhile is missing or outdated. Without ``shows_all`` the segments lack
     papers of the catalog as of that change; these stay pending. Newer changes are encoded ``into`` a folder,
-    outside the lock except for a few papers. Raises EncoderError, StorageError, BuildLockedError; the last
-    also if a generation is served already and this one does not replace it (``replaces``).
+    outside the lock except for a few papers; ``note`` is called under it with the last change, and returns
+    what the last change is then. Raises EncoderError, StorageError, BuildLockedError; the last also if a
+    generation is served already and this one does not replace it (``replaces``).
     """
     known: KnownVersions | None = None
 
@@ -272,7 +272,7 @@ def publish_whole(
     ) -> tuple[list[NewSegment], int]:
         wanted = [(key, digest) for key, digest in changed.items() if digest is not None]
         encoded = encode_versions(wanted, catalog, EncodeHere(annotator), like=like, known=known)
-        last = encoded.note(catalog, like.models_key, seen=last)
+        last = encoded.note(catalog, like.models_key, seen=last, served=served_models(data))
         new = prepare_segments(into, encoded.parts, like=like, device=like.arguments["device"])
         # If the new version of a paper cannot be encoded, its old version stays visible.
         outdated = changed.keys() - {paper.paper_id for paper in encoded.quarantined}
@@ -295,5 +295,6 @@ def publish_whole(
             if not newer or (known is not None and len(newer) <= few):
                 if newer and known is not None:
                     segments, last = with_changes(newer, known, last)
-                like = replace(like, change=last if shows_all else 0, catalog=catalog.identity())
+                last = note(last) if shows_all else 0
+                like = replace(like, change=last, catalog=catalog.identity())
                 return publish_added(data, None, segments, like=like, keep=keep)

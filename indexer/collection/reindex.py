@@ -93,6 +93,7 @@ def prepare(
         like = new_manifest(annotator, arguments)
         found = _load_prepared(data, like, catalog)
         if found is None:
+            DataFolder(data).prepared_segments.unlink(missing_ok=True)  # it is of another re-index
             found = _encode_all(data, like, encoder, catalog, bounds, on_progress)
         like = replace(like, change=found.change)
         outdated = catalog.changed_since(found.change)
@@ -187,11 +188,17 @@ def publish_prepared(
     StorageError, BuildLockedError.
     """
     like, work = prepared.snapshot.manifest, _work(data)
-    hashes = (digest for segment in prepared.snapshot.segments for digest in _hashes(segment))
-    # Only read if some papers are quarantined.
-    noted = catalog.note_encoding(like.models_key, hashes, prepared.quarantined, served_models(data))
-    like = replace(like, change=noted) if noted == like.change + 2 else like
-    manifest = publish_whole(data, prepared.segments, annotator, catalog, like=like, into=work, keep=keep)
+    models, served, hashes = like.models_key, served_models(data), list[str]()
+    if waiting := catalog.refused(models) | catalog.refused(served):  # else no hash is read
+        of_all = (digest for segment in prepared.snapshot.segments for digest in _hashes(segment))
+        hashes = [digest for digest in of_all if digest in waiting]
+
+    def note(last: int) -> int:
+        noted = catalog.note_encoding(models, hashes, prepared.quarantined, served)
+        return noted if noted == last + 2 else last
+
+    segments = prepared.segments
+    manifest = publish_whole(data, segments, annotator, catalog, like=like, note=note, into=work, keep=keep)
     discard_folder(work)
     return manifest
 

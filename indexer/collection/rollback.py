@@ -53,10 +53,12 @@ def rollback(data: Path, to: str | None = None, *, catalog: Catalog) -> Rollback
     """Serve another generation (by default the ``rollback_target``), after verifying it.
 
     The catalog goes back first: papers get the versions of that generation, papers added since are deleted,
-    also those that others add before the swap. So if another process publishes before the swap, or this one
-    is killed, the same papers are shown; after a kill, repeat it with ``to``, because the default changes if
-    another process publishes. Nothing changes if that generation is served already. If no generation was
-    served, because CURRENT is lost, the catalog stays as it is: changes since then were not to be undone.
+    also those that others add before the swap. Papers that the models of that generation refused, and those
+    served now did not, return to the quarantine instead. So if another process publishes before the swap, or
+    this one is killed, the same papers are shown; after a kill, repeat it with ``to``, because the default
+    changes if another process publishes. Nothing changes if that generation is served already. If no
+    generation was served, because CURRENT is lost, the catalog stays as it is: changes since then were not
+    to be undone.
 
     Raises SnapshotMissingError, SnapshotCorruptError, BuildLockedError; StorageError if ``catalog`` is not
     the collection's catalog, or if papers of the generation were purged.

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from shutil import copytree
 from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -14,6 +15,7 @@ from akin.cli.app import app
 from indexer.catalog.catalog import Catalog
 from indexer.catalog.current import added_after
 from indexer.catalog.quarantine import Quarantine, QuarantinedPaper
+from indexer.collection import growth
 from indexer.collection.changes import PublishedState, differing_papers, publish_pending
 from indexer.collection.delete import delete_papers
 from indexer.collection.growth import Bounds
@@ -326,7 +328,9 @@ def test_a_reindex_leaves_out_what_it_cannot_encode(data: Path, hashing: Encoder
     assert [0, 1] == before  # preparing does not change the served generation
 
 
-def test_a_paper_that_other_models_can_encode_is_new_once(data: Path, hashing: Encoder) -> None:
+def test_a_paper_that_other_models_can_encode_is_new_once(
+    data: Path, hashing: Encoder, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A re-index with other models that shows a refused paper adds it, and correcting it later does not."""
 
     def news(since: int) -> list[str]:
@@ -336,13 +340,22 @@ def test_a_paper_that_other_models_can_encode_is_new_once(data: Path, hashing: E
     add(data, [poison("bad")])
     published_changes(data, Refusing(hashing))
     add(data, [paper("good")])
-    seen = published_changes(data, Refusing(hashing)).manifest.change
+    stated = [published_changes(data, Refusing(hashing)).manifest.change]
     arguments = BuildArguments(encoder="hashing", device="cpu", dtype="float32")
     with Catalog.open(data / CATALOG_FILE) as catalog:
         prepared = prepare(data, annotated(hashing), catalog, arguments=arguments, on_progress=quiet)
-        done = publish_prepared(data, prepared, annotated(hashing), catalog, keep=KEEP)
+        catalog.add([paper("late")])  # which the re-index encodes before it takes the lock
+        encode = growth.encode_versions
+
+        def meanwhile(*given: Any, **named: Any) -> Any:
+            stated.append(published_changes(data, Refusing(hashing)).manifest.change)
+            return encode(*given, **named)
+
+        with monkeypatch.context() as patched:
+            patched.setattr(growth, "encode_versions", meanwhile)
+            done = publish_prepared(data, prepared, annotated(hashing), catalog, keep=KEEP)
         assert catalog.last_change() == done.change
-    assert ("bad" in ids(data), ["bad"]) == (True, news(seen))
+    assert ("bad" in ids(data), ["bad"]) == (True, news(stated[-1]))
     add(data, [paper("bad", "A corrected POISON.")])
     assert ("bad" in ids(data), []) == (True, news(published_changes(data, hashing).manifest.change - 1))
 

@@ -420,6 +420,24 @@ def test_work_that_was_published_does_not_stay_on_the_disk(
         assert is_published != work.is_dir()
 
 
+def test_work_of_another_re_index_is_not_taken_for_published(
+    data: Path, tiny: Encoder, catalog: Catalog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The note of a re-index that was killed after it published does not remove the work of a later one."""
+
+    def die(*given: object, **named: object) -> None:
+        raise KeyboardInterrupt
+
+    for encoder, killed_in in ((tiny, "discard_folder"), (load_encoder("hashing"), "prepare_segments")):
+        with monkeypatch.context() as patched:
+            patched.setattr(f"indexer.collection.reindex.{killed_in}", die)
+            with pytest.raises(KeyboardInterrupt):
+                reindexed(data, encoder, catalog)
+    catalog.add([paper("new", "Whales sing.")])
+    published_changes(data, tiny, catalog)
+    assert any(DataFolder(data).parts(Work.REINDEX))
+
+
 def test_a_lost_generation_comes_back_from_the_catalog(data: Path, tiny: Encoder, catalog: Catalog) -> None:
     """If the served vectors are damaged, a re-index encodes all papers of the catalog."""
     before = ids_of(data)
