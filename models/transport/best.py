@@ -96,7 +96,7 @@ def best_papers(
 
     ``added`` is added to the score of each paper; among equal papers, the one with the smallest ``ties``
     (default: its number) comes first. Raises the errors of ``score_papers``, and InputError if ``n_best``
-    is not positive.
+    is negative.
     """
     log_weights = check_vectors(query, rows, offsets, log_weights)
     return best_by_cost(
@@ -125,8 +125,8 @@ def best_by_cost(
     ties: Int64[np.ndarray, " k"] | None = None,
 ) -> BestPapers:
     """Return the result of ``best_papers`` from the ``distances`` of all candidates; raises InputError."""
-    if n_best < 1:
-        raise InputError(f"n_best is {n_best}; expected at least 1.")
+    if n_best < 0:
+        raise InputError(f"n_best is {n_best}; expected 0 or more.")
     k, log_weights = len(offsets) - 1, checked_weights(log_weights, n_query)
     added = np.zeros(k) if added is None else added
     ties = np.arange(k) if ties is None else ties
@@ -134,7 +134,7 @@ def best_by_cost(
     query_weights, sentence_weights, _ = marginals(cost, offsets, log_weights, settings.tau)
     bounds = added - _least_costs(Problem(cost, offsets, query_weights, sentence_weights))
     bounds += _SLACK * settings.tolerance * (1 + np.abs(bounds))
-    likeliest = np.argsort(-bounds, kind="stable")
+    likeliest = np.argsort(-bounds, kind="stable")[: None if n_best else 0]
     solved: list[Plans] = []
     totals = np.empty(0)
     some = likeliest[: max(n_best, _SOLVED_AT_ONCE)]

@@ -82,9 +82,11 @@ def test_nobody_waits_any_more() -> None:
         set_interruption(lambda: None)
 
 
-@pytest.mark.parametrize("n_best", [0, -1])
-def test_no_best_papers_are_refused(n_best: int) -> None:
-    """A number of papers below 1 is refused."""
-    rows = np.eye(3, dtype=np.float32)
-    with pytest.raises(InputError, match=r"n_best is -?\d; expected at least 1\."):
-        best_papers(rows[:1], rows, np.array([0, 1, 3]), n_best)
+def test_no_papers_are_asked_for() -> None:
+    """For 0 papers nothing is solved; a negative number is refused."""
+    query, rows = np.ones((2, 8), np.float32), np.random.default_rng(0).normal(size=(90, 8))
+    offsets = np.arange(0, 91, 3)
+    found = best_papers(query, rows.astype(np.float32), offsets, 0)
+    assert ([], 0, 0) == (found.order.tolist(), found.n_solved, len(found.plans.scores))
+    with pytest.raises(InputError, match=r"n_best is -1; expected 0 or more\."):
+        best_papers(query, rows.astype(np.float32), offsets, -1)
