@@ -82,7 +82,7 @@ def test_nobody_waits_any_more() -> None:
         set_interruption(lambda: None)
 
 
-def test_no_papers_are_asked_for() -> None:
+def test_the_best_of_none_are_none() -> None:
     """For 0 papers nothing is solved; a negative number is refused."""
     query, rows = np.ones((2, 8), np.float32), np.random.default_rng(0).normal(size=(90, 8))
     offsets = np.arange(0, 91, 3)
