@@ -60,6 +60,14 @@ def note_outcome(
     return change + 1 if n_released else None
 
 
+def including(noted: int | None, *, seen: int) -> int:
+    """Return the last change that a generation includes: ``noted`` by ``note_outcome``, or else ``seen``.
+
+    It is ``noted`` only if no other change came between the two.
+    """
+    return noted if noted == seen + 2 else seen
+
+
 def _insert(connection: Connection, models: str, reasons: Mapping[str, str]) -> None:
     current = connection.execute(
         select(PaperRow.key, PaperRow.content_hash)

@@ -14,7 +14,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 from indexer.catalog.catalog import Catalog
-from indexer.catalog.quarantine import QuarantinedPaper
+from indexer.catalog.quarantine import QuarantinedPaper, including
 from indexer.collection.changes import expect_catalog_of_served, prepared_key
 from indexer.collection.growth import (
     BOUNDS,
@@ -194,8 +194,7 @@ def publish_prepared(
         hashes = [digest for digest in of_all if digest in waiting]
 
     def note(last: int) -> int:
-        noted = catalog.note_encoding(models, hashes, prepared.quarantined, served)
-        return noted if noted == last + 2 else last
+        return including(catalog.note_encoding(models, hashes, prepared.quarantined, served), seen=last)
 
     segments = prepared.segments
     manifest = publish_whole(data, segments, annotator, catalog, like=like, note=note, into=work, keep=keep)

@@ -10,7 +10,7 @@ from typing import Final
 import numpy as np
 
 from indexer.catalog.catalog import Catalog
-from indexer.catalog.quarantine import QuarantinedPaper
+from indexer.catalog.quarantine import QuarantinedPaper, including
 from indexer.encoding.known import KnownVersions
 from indexer.encoding.parts import Encode, Part
 from indexer.snapshot.manifest import Manifest
@@ -48,8 +48,7 @@ class EncodedVersions:
         last change that the parts include, or that by which papers of the parts left the quarantine, if no
         other came before.
         """
-        noted = catalog.note_encoding(models, self.hashes(), self.quarantined, served)
-        return noted if noted == seen + 2 else seen
+        return including(catalog.note_encoding(models, self.hashes(), self.quarantined, served), seen=seen)
 
     def hashes(self) -> Iterator[str]:
         """Yield the content hashes of the papers in all parts, read part by part."""

@@ -1,6 +1,5 @@
 """Measurement of an encoder on held-out examples, such as co-citations."""
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
@@ -36,11 +35,7 @@ def held_out_ranks(
         else:
             settings = replace(SERVING, tau=tau)
             scores = score_papers(sentences, rows, offsets, scorer=Scorer(distance), settings=settings).scores
-        if not np.isfinite(scores).all():
-            raise InputError(
-                f"A score of {example.query!r} by {distance} is not finite: the weights are not numbers any "
-                "more. Lower the learning rate and train again from an earlier checkpoint."
-            )
+        _expect_finite(f"A score of {example.query!r} by {distance}", scores)
         own = scores[positives.index(example.positive)]
         akin = related(example.query, [sets])
         rivals = scores[[paper not in akin for paper in papers]]
@@ -69,12 +64,17 @@ def encode_texts(model: Trainable, sets: TrainingSet) -> dict[str, tuple[np.ndar
     vectors: dict[str, tuple[np.ndarray, np.ndarray]] = {}
     for one in model.passes(tokens):
         encoded = model.encode([tokens[i] for i in one], seed=None)
-        if not math.isfinite(encoded.documents.sum() + encoded.sentences.sum()):
-            raise InputError(
-                "A vector of the held-out texts is not finite: the weights are not numbers any more. Lower "
-                "the learning rate and train again from an earlier checkpoint."
-            )
+        for own in (encoded.documents, encoded.sentences):
+            _expect_finite("A vector of the held-out texts", own.cpu().numpy())
         for row, i in enumerate(one):
             sentences = encoded.sentences[row, : len(tokens[i].sentences)].cpu().numpy()
             vectors[named[i]] = (sentences, encoded.documents[row].cpu().numpy())
     return vectors
+
+
+def _expect_finite(what: str, values: np.ndarray) -> None:
+    if not np.isfinite(values).all():
+        raise InputError(
+            f"{what} is not finite: the weights are not numbers any more. Lower the learning rate and train "
+            "again from an earlier checkpoint."
+        )
