@@ -57,7 +57,8 @@ def main() -> None:
     console.print(counted(found))
     if given.json:
         rows = [{**asdict(row), "is_met": row.is_met} for row in found]
-        results = {"suite": given.suite, "machine": machine(), "rows": rows}
+        only = [] if set(given.only) == set(SECTIONS) else given.only
+        results = {"suite": given.suite, "only": only, "machine": machine(), "rows": rows}
         given.json.write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
         write_report(given.json)
 

@@ -1,6 +1,7 @@
 """Tests of the benchmark suite's rows: what it reports, over made-up measurements and tiny collections."""
 
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from xml.etree import ElementTree as ET
 
@@ -8,6 +9,7 @@ import numpy as np
 import pytest
 
 from benchmarks.suite import backends, collections, rows, solvers, stages, storage
+from benchmarks.suite.encoders import read_papers
 from benchmarks.suite.report import picture
 from benchmarks.suite.rows import ALL_SOLVED, OURS, STAGES, Row
 from indexer.index.vector_index import build_index
@@ -100,6 +102,54 @@ def test_cold_reads_are_split_into_disk_and_memory() -> None:
     found = list(storage._rows(spent, dict.fromkeys(spent, 7.0), [0.01, 0.01]))
     assert [pytest.approx(2 / 3), pytest.approx(1 / 3)] == [r.ratio for r in found if r.goal == STAGES]
     assert [25.0] == [row.most for row in found if row.most]
+
+
+def test_what_is_compared_takes_turns_in_any_order() -> None:
+    """Every round runs each action once, not always in the same order."""
+    ran: list[str] = []
+    spent = rows.in_turns({name: partial(ran.append, name) for name in "abc"}, rounds=20, warm=False)
+    turns = {tuple(ran[start : start + 3]) for start in range(0, 60, 3)}
+    assert [20, 20, 20] == [len(spent[name]) for name in "abc"]
+    assert {("a", "b", "c")} == {tuple(sorted(turn)) for turn in turns}
+    assert len(turns) > 1
+
+
+def test_one_round_has_no_quartiles() -> None:
+    """A ratio of one round has no spread, which the page does not invent."""
+    assert rows.beside({OURS: [1.0], "x": [2.0]}, "x", goal="", what="it").spread is None
+    assert (2.0, 4.0) == rows.beside({OURS: [1.0] * 3, "x": [2.0, 3.0, 4.0]}, "x", goal="", what="it").spread
+
+
+def test_goals_for_large_collections_are_judged_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The candidate stage has no goals below two million rows; FAISS Flat finds what is nearest."""
+    monkeypatch.setattr(backends, "CALLS", 3)
+    monkeypatch.setattr(backends, "TRIED_CALLS", 1)
+    monkeypatch.setattr(backends, "K", 10)
+    small = [row for row in backends._of_size(3_000) if row.goal == "P4"]
+    monkeypatch.setattr(backends, "_GOAL_ROWS", 3_000)
+    large = [row for row in backends._of_size(3_000) if row.goal == "P4"]
+    assert {None} == {row.is_met for row in small}
+    times = [row for row in large if row.beside or row.unit != "share"]
+    assert {80, 6.5, 1.3, 3.5} == {row.least or row.most for row in times}
+    assert [0.97, 0.97] == [row.least for row in large if row.unit == "share" and not row.beside]
+    vectors = backends.synthetic(100, 16)
+    found = backends.FlatAlone.build(vectors).search(vectors[:5].astype(np.float32), 3)
+    assert [0, 1, 2, 3, 4] == found.rows[:, 0].tolist()
+
+
+def test_goals_of_a_search_by_id_count_no_words(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """What is judged is a search without words and explanation, in a large collection."""
+    data = tmp_path / "data"
+    corpus = write_corpus(tmp_path / "papers.jsonl", many_papers(70))
+    build_quietly(corpus, data, load_encoder("hashing"))
+    engine = open_engine(Settings(data=data, device="cpu"))
+    read = read_papers(corpus, 70)
+    monkeypatch.setattr(collections, "installed", lambda name: "")
+    assert {None} == {row.is_met for row in collections.queries(engine, read) if row.goal == "P5"}
+    monkeypatch.setattr(collections, "_GOAL_PAPERS", 70)
+    judged = [row for row in collections.queries(engine, read) if row.goal == "P5" and row.most]
+    assert 3 == len(judged)
+    assert all(row.what.startswith(collections._BARE) for row in judged)
 
 
 def test_stored_rows_hold_the_candidates() -> None:

@@ -95,9 +95,16 @@ _REASONS: Final = {
 
 # What the quick suite does not measure.
 _LARGE: Final = (
-    " The goals for two million rows are not among them: `--suite full` measures them, and they were "
-    "[missed](measurements.md#two-million-made-up-rows-2026-11-27)."
+    " The goals for large collections are not among them: `--suite full` measures [two million made-up "
+    "rows](measurements.md#two-million-made-up-rows-2026-11-27), `benchmarks.serving.latency` [real "
+    "papers](measurements.md#188635-real-papers-2026-11-27)."
 )
+RATIOS: Final = (
+    "A ratio is the median over the rounds, with its quartiles (of three rounds: the least and the largest): "
+    "Akin is so many times *as fast*, or takes so many times *as long*. Compare ratios rather than times, "
+    "which depend on the machine."
+)
+_PICTURE: Final = "![How many times as long others take, on a logarithmic scale](performance.svg)"
 _MET = {True: "yes", False: "no", None: ""}
 
 
@@ -138,24 +145,37 @@ def counted(rows: Sequence[Row]) -> str:
 def page(figures: dict[str, Any]) -> str:
     """Return the documentation page, in Markdown."""
     rows = rows_of(figures)
-    machine = figures["machine"]
-    packages = ", ".join(f"{name} {version}" for name, version in machine["packages"].items())
+    suite, only = figures["suite"], figures.get("only", [])
+    title, command = "# Speed, compared with other software", f"python -m benchmarks --suite {suite}"
+    if only:
+        title, command = f"{title}: {', '.join(only)}", f"{command} --only {' '.join(only)}"
     parts = [
-        "# Speed, compared with other software",
-        (
-            f"`python -m benchmarks --suite {figures['suite']}` wrote this page on {machine['day']} at "
-            f"commit `{machine['commit']}`; no figure is typed by hand. Machine: {machine['processor']}, "
-            f"{machine['cores']} cores, {machine['memory_gib']} GiB, {machine['system']}; {packages}."
-        ),
+        title,
+        made_by(command, figures["machine"]),
         (
             "Akin and what it is compared with took turns in the same process, on one thread each, except "
-            "over HTTP and where a row says otherwise. A ratio "
-            "is the median over the rounds, with its quartiles: Akin is so many times *as fast*, or takes so "
-            "many times *as long*. Compare ratios rather than times, which depend on the machine."
+            f"over HTTP and where a row says otherwise. {RATIOS}"
         ),
-        f"**{counted(rows)}**{'' if figures['suite'] == 'full' else _LARGE}",
-        "![How many times as long others take, on a logarithmic scale](performance.svg)",
+        f"**{counted(rows)}**{'' if suite == 'full' else _LARGE}",
+        *([] if only else [_PICTURE]),
+        *goal_sections(rows),
     ]
+    return "\n\n".join(parts) + "\n"
+
+
+def made_by(command: str, machine: dict[str, Any]) -> str:
+    """Return the paragraph about the command, the day, the commit and the machine of figures."""
+    packages = ", ".join(f"{name} {version}" for name, version in machine["packages"].items())
+    return (
+        f"`{command}` wrote this page on {machine['day']} at commit `{machine['commit']}`; no figure is "
+        f"typed by hand. Machine: {machine['processor']}, {machine['cores']} cores, "
+        f"{machine['memory_gib']} GiB, {machine['system']}; {packages}."
+    )
+
+
+def goal_sections(rows: Sequence[Row]) -> list[str]:
+    """Return a section for each goal, with the reason where a row misses it, and one of stages."""
+    parts: list[str] = []
     stages = stages_section([row for row in rows if row.goal == STAGES])
     for what, grouped in groupby((row for row in rows if row.goal != STAGES), key=lambda row: row.goal):
         own = list(grouped)
@@ -171,7 +191,7 @@ def page(figures: dict[str, Any]) -> str:
         why = _REASONS.get(what, "")
         if why and any(row.is_met is False for row in own) and (stages or "below" not in why):
             parts.append(f"Why not all goals are met here: {why}")
-    return "\n\n".join(parts + stages) + "\n"
+    return parts + stages
 
 
 def stages_section(rows: Sequence[Row]) -> list[str]:
@@ -217,7 +237,8 @@ def picture(figures: dict[str, Any]) -> str:
     for place, row in enumerate(rows):
         top = place * _BAR + 6
         kind = "unit" if row.goal == "P1" else "raw"
-        ET.SubElement(svg, "text", x="4", y=f"{top + 14:g}").text = f"{row.beside} ({kind} vectors)"
+        best = ", the first 20" if "the first 20" in row.what else ""
+        ET.SubElement(svg, "text", x="4", y=f"{top + 14:g}").text = f"{row.beside} ({kind} vectors{best})"
         width = math.log(max(row.ratio or 0, 1)) / math.log(max(largest, 2)) * (_WIDTH - _NAMES - 70)
         place_and_size = {"x": f"{_NAMES:g}", "y": f"{top + 2:g}", "width": f"{width:.1f}", "height": "15"}
         ET.SubElement(svg, "rect", {**place_and_size, "fill": "#1f5fa8" if kind == "unit" else "#b4510f"})
@@ -231,7 +252,8 @@ def write_report(file: Path) -> None:
     """Write the page and its chart next to the file of rows."""
     figures = json.loads(file.read_text(encoding="utf-8"))
     file.with_suffix(".md").write_text(page(figures), encoding="utf-8")
-    file.with_suffix(".svg").write_text(picture(figures), encoding="utf-8")
+    if not figures.get("only"):
+        file.with_suffix(".svg").write_text(picture(figures), encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -2,6 +2,7 @@
 
 import os
 import platform
+import random
 import statistics
 import subprocess
 import time
@@ -18,6 +19,7 @@ OURS: Final = "Akin"
 STAGES: Final = "stages"
 WHOLE: Final = "the whole"
 ALL_SOLVED: Final = "solving all"  # Akin without bounds: no other solver
+_ORDER: Final = random.Random(0)  # noqa: S311 - an order, no secret
 # What encoding is faster with.
 _INSTRUCTIONS: Final = ("avx512_bf16", "amx_bf16", "avx512_vnni", "avx_vnni")
 _PACKAGES: Final = (
@@ -70,14 +72,17 @@ def in_turns(
     clock: Callable[[], float] = time.perf_counter,
     warm: bool = True,
 ) -> dict[str, list[float]]:
-    """Return seconds by action and round; actions take turns, so a busy machine slows all alike."""
+    """Return seconds by action and round; actions take turns, so a busy machine slows all alike.
+
+    In each round the order is drawn anew: what runs second may find more in the processor's caches.
+    """
     if warm:
         for action in actions.values():
             action()
     spent: dict[str, list[float]] = {name: [] for name in actions}
     for _ in range(rounds):
-        for name, action in actions.items():
-            spent[name].append(seconds_of(action, clock))
+        for name in _ORDER.sample([*actions], len(actions)):
+            spent[name].append(seconds_of(actions[name], clock))
     return spent
 
 
@@ -105,12 +110,12 @@ def beside(
     """Compare Akin with ``peer``: medians, and the quartiles of the ratio of each round.
 
     The ratio is their time by ours, or, if ``inverted``, ours by theirs. ``scale`` converts seconds to
-    ``unit``.
+    ``unit``. One round has no quartiles; those of three are the least and the largest ratio.
     """
     ours, theirs = spent[OURS], spent[peer]
     pairs = zip(ours, theirs, strict=True)
     ratios = [own / other if inverted else other / own for own, other in pairs]
-    quartiles = statistics.quantiles(ratios, n=4) if len(ratios) > 1 else [ratios[0]] * 3
+    quartiles = statistics.quantiles(ratios, n=4) if len(ratios) > 1 else None
     return Row(
         goal,
         what,
@@ -119,7 +124,7 @@ def beside(
         peer,
         scale * statistics.median(theirs),
         statistics.median(ratios),
-        (quartiles[0], quartiles[2]),
+        quartiles and (quartiles[0], quartiles[2]),
         least,
         most,
         note,

@@ -20,8 +20,11 @@ from indexer.snapshot.snapshot import Snapshot
 from models.errors import InputError
 from models.types import ProgressFn, ignore_progress
 
-# Multiples of the usual effort, in steps of about the square root of two.
-EFFORTS: Final = (0.25, 0.35, 0.5, 0.7, 1.0, 1.4, 2.0, 2.8, 4.0, 5.6, 8.0)
+# Multiples of the usual effort, in steps of about the fourth root of two.
+EFFORTS: Final = (
+    *(0.25, 0.3, 0.35, 0.42, 0.5, 0.6, 0.7, 0.84, 1.0, 1.2),
+    *(1.4, 1.7, 2.0, 2.4, 2.8, 3.4, 4.0, 4.8, 5.6, 6.7, 8.0),
+)
 # How many nearest sentences of each sampled sentence should be found.
 K: Final = 100
 N_QUERIES: Final = 200
