@@ -137,11 +137,9 @@ def places(text: str, wanted: Collection[str]) -> list[tuple[int, int, str]]:
     """
     if not wanted:
         return []
-    ends = [*_spans(text), *_names(text)] if not text.isascii() else _ascii_spans(text, wanted)
-    ends.sort(key=lambda span: (span[0], -span[1]))
-    spans = [(start, end, text[start:end]) for start, end in ends]
-    known = _with_stems({word for _, _, word in spans}, wanted)
-    return [(start, end, known[word]) for start, end, word in spans if word in known]
+    spans = [*(_ascii_spans(text, wanted) if text.isascii() else _spans(text)), *_names(text)]
+    found = ((start, end, stem_of(text[start:end])) for start, end in spans)
+    return sorted((place for place in found if place[2] in wanted), key=lambda place: (place[0], -place[1]))
 
 
 @lru_cache(maxsize=1)
@@ -155,12 +153,23 @@ def _first_characters(wanted: Collection[str]) -> set[str]:
     return {first for stem in wanted for first in (stem[0], stem[0].upper())}
 
 
-def _ascii_spans(text: str, wanted: Collection[str]) -> list[tuple[int, int]]:
-    """Return the start and end of each word of ASCII ``text`` that may have one of the ``wanted`` stems."""
-    begin = _first_characters(wanted)
-    starts = [(run.start(), run.end()) for run in _ASCII.finditer(text) if text[run.start()] in begin]
-    names = [span for span in _names(text) if text[span[0]] in begin]
-    return [(start, min(end, start + MAX_WORD_CHARS)) for start, end in starts] + names
+def _ascii_spans(text: str, wanted: Collection[str]) -> Iterator[tuple[int, int]]:
+    """Yield the start and end of each word of ASCII ``text`` that has one of the ``wanted`` stems.
+
+    Only these are looked for: to find out where every word begins takes most of the time.
+    """
+    begin, words, at = _first_characters(wanted), _ASCII.findall(text), 0
+    known = {word for word in {*words} if word[0] in begin and stem_of(word[:MAX_WORD_CHARS]) in wanted}
+    for word in words if known else ():
+        if word in known:
+            while True:
+                at = text.index(word, at)
+                end = at + len(word)
+                if not (text[at - 1 : at].isalnum() or text[end : end + 1].isalnum()):
+                    break  # else it is a part of a longer word
+                at = end
+            yield at, at + min(len(word), MAX_WORD_CHARS)
+            at = end
 
 
 def _with_stems(words: Iterable[str], wanted: Collection[str]) -> dict[str, str]:

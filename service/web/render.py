@@ -1,5 +1,6 @@
 """Rendering of templates with escaping and a strict Content-Security-Policy."""
 
+from collections.abc import Mapping
 from functools import cache
 from typing import Final
 
@@ -27,7 +28,7 @@ PAGE_POLICY: Final = "; ".join(
 def render(template: str, /, status: int = 200, **views: object) -> Response:
     """Return ``template`` filled with ``views`` as an HTML response."""
     return Response(
-        rendered(template, **views),
+        _filled(template, views),
         status_code=status,
         media_type="text/html",
         headers={"Content-Security-Policy": PAGE_POLICY, "Cache-Control": "private, no-cache"},
@@ -36,8 +37,13 @@ def render(template: str, /, status: int = 200, **views: object) -> Response:
 
 def rendered(template: str, /, **views: object) -> str:
     """Return ``template`` filled with ``views``."""
+    return _filled(template, views).decode()
+
+
+def _filled(template: str, views: Mapping[str, object]) -> bytes:
+    """Return ``template`` filled with ``views``, in UTF-8."""
     # Corpora may contain halves of surrogate pairs, which UTF-8 cannot encode.
-    return templates().get_template(template).render(views).encode("utf-8", "replace").decode()
+    return templates().get_template(template).render(views).encode("utf-8", "replace")
 
 
 def load_templates() -> None:

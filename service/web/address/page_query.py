@@ -4,6 +4,8 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from dataclasses import fields as parts_of
 from enum import StrEnum
+from functools import lru_cache
+from operator import attrgetter
 from typing import Any, Final
 from urllib.parse import quote_plus
 
@@ -31,6 +33,7 @@ from service.web.address.validation import validated
 DEFAULT_LIMIT: Final = 10
 # Characters of a pasted abstract: its address, up to three times as long, must fit into a line of HTTP.
 MAX_PASTED: Final = 10_000
+_MAX_KEPT: Final = 200
 # The parts that go with any query: filters, and how many papers are shown and how.
 _BESIDE: Final = ("year_from", "year_to", "venues", "fields", "authors", "limit", "view", "order")
 _SEARCH: Final = "/v1/search"
@@ -199,13 +202,13 @@ class PageQuery:
         It shows the first page and opens no card, unless ``changes`` sets a cursor or ``opened``.
         """
         parameters = self.parameters(**{"cursor": "", "opened": None, **changes})
-        return f"{path}?{'&'.join([f'{name}={quote_plus(value)}' for name, value in parameters])}"
+        return f"{path}?{'&'.join([f'{name}={_quoted(value)}' for name, value in parameters])}"
 
     def parameters(self, **changes: Any) -> Iterator[tuple[str, str]]:
         """Yield the names and values of the address's parameters, with ``changes``."""
-        for part, name, default in _PARTS:
-            value = changes[part] if part in changes else getattr(self, part)
-            if value != default:
+        for (part, name, default), own in zip(_PARTS, _VALUES(self), strict=True):
+            value = changes.get(part, own)
+            if value is not default and value != default:
                 for each in value if isinstance(value, tuple) else (value,):
                     yield from each.parameters(name) if isinstance(each, Further) else [(name, str(each))]
 
@@ -279,6 +282,13 @@ class PageQuery:
 
 # The parts of a query, the parameter of each, and its default: a page has more than a hundred addresses.
 _PARTS: Final = tuple((part.name, _NAMES[part.name], part.default) for part in parts_of(PageQuery))
+_VALUES: Final = attrgetter(*(part for part, _, _ in _PARTS))  # of all of them, in one call
+_quote = lru_cache(maxsize=1 << 10)(quote_plus)  # most values are in all addresses of a page
+
+
+def _quoted(value: str) -> str:
+    """Return a value as it is written in an address; long ones, pasted texts, are not kept."""
+    return _quote(value) if len(value) <= _MAX_KEPT else quote_plus(value)
 
 
 def _chosen(numbers: tuple[int, ...], facets: tuple[Facet, ...]) -> dict[str, Any]:
