@@ -103,7 +103,11 @@ class CollectionMissingError(InputError):
     """A test collection that is not in the given folder; the message says where to download it."""
 
 
-class DeviceFullError(InputError):
+class DeviceError(InputError):
+    """A device that is missing or cannot be used; the message lists others or says what to choose."""
+
+
+class DeviceFullError(DeviceError):
     """A device without enough memory for a model, for an index, or for a search in one."""
 
 

@@ -14,7 +14,7 @@
 | `AKIN_TAGGER`       | empty       | file     | facet weights for pasted papers; empty: the snapshot's own |
 | `AKIN_FUNCTIONS`    | empty       | file     | function weights for sentences; empty: the snapshot's own  |
 | `AKIN_DEVICE`       | `auto`      | name     | `auto`, `cpu`, `cuda` or `cuda:N`: encoder and index       |
-| `AKIN_PRECISION`    | `float32`   | name     | `float32`, `bfloat16` or `auto`, for pasted papers         |
+| `AKIN_PRECISION`    | `float32`   | name     | `float32`, `bfloat16` or `auto`: pasted and added papers   |
 | `AKIN_CANDIDATES`   | `200`       | papers   | least number of papers that are re-ranked                  |
 | `AKIN_SECRET`       | empty       | text     | signs cursors, feeds; 32 characters or more; empty: stored  |
 | `AKIN_LOG_LEVEL`    | `info`      | name     | `debug`, `info`, `warning` or `error`                      |
@@ -28,7 +28,7 @@
 | `AKIN_RATE`         | `6000`      | requests | per minute and key; 0: unlimited                           |
 | `AKIN_CORS_ORIGINS` | empty       | origins  | whose pages may call it in a browser, comma-separated      |
 | `AKIN_DRAIN_MS`     | `1000`      | ms       | on SIGTERM: from unready until it stops listening          |
-| `AKIN_KEEP`         | `3`         | number   | generations that are kept for rollback                     |
+| `AKIN_KEEP`         | `3`         | number   | generations that are kept, with the one that is served     |
 | `AKIN_SCRUB_MIB_S`  | `20`        | MiB/s    | how fast served files are checked for damage; 0: never     |
 | `AKIN_RAY`          | empty       | address  | of a Ray cluster that holds the indexes; `local` starts one |
 | `AKIN_SHARDS`       | `0`         | number   | number of shards; 0: one for each machine                  |

@@ -120,7 +120,7 @@ CatalogUrl = Annotated[
     ),
 ]
 Keep = Annotated[
-    int, typer.Option(min=1, help="How many generations to keep for rollback.", envvar="AKIN_KEEP")
+    int, typer.Option(min=1, help="How many generations to keep, with the one served.", envvar="AKIN_KEEP")
 ]
 FunctionsFile = Annotated[
     Path | None, typer.Option(help="Function weights of your own (akin train functions).", dir_okay=False)

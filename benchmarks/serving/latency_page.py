@@ -26,7 +26,7 @@ def page(figures: Mapping[str, Any]) -> str:
     rows = rows_of(dict(figures))
     goals = (
         f"**{counted(rows)}** They are those of [the suite](performance.md). What is compared took turns in "
-        f"the same process, searches with every core, FAISS's comparisons with one thread. {RATIOS}"
+        f"the same process: searches with every core, FAISS Flat with one thread. {RATIOS}"
     )
     below = (
         part.replace("## ", "### ", 1) if part.startswith("## ") else part for part in goal_sections(rows)
@@ -34,7 +34,7 @@ def page(figures: Mapping[str, Any]) -> str:
     parts = [
         f"# Speed, {n_papers:,} real papers",
         made_by(f"python -m benchmarks.serving.latency DATA {given}", figures["machine"]),
-        "Titles and abstracts of machine learning, language and vision, encoded with `minilm`.",
+        f"{figures['about']} Encoded with `{figures['encoder']}`.".strip(),
         "## How long a search takes",
         " ".join(_how(figures)),
         "\n".join(_table(states)),
@@ -57,8 +57,9 @@ def _how(figures: Mapping[str, Any]) -> Iterable[str]:
         yield f"`akin tune --recall {options['tune']:g}` chose {figures['effort']:g} of the usual effort."
     if figures.get("seconds"):
         yield (
-            f"For the last column, {options['add']:,} papers were added and {options['delete']:,} deleted, "
-            "one by one; each was published immediately, and segments were merged when due."
+            f"For the last column, {options['add']:,} papers were added (papers of the collection with other "
+            f"ids and titles) and {options['delete']:,} deleted, one by one; each was published immediately, "
+            "and segments were merged when due."
         )
 
 

@@ -6,6 +6,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -125,10 +126,9 @@ def _measure_window(address: str, ids: list[str], n_clients: int) -> _Window:
     A client that is refused waits as long as the answer says. Answers after the window do not count.
     """
     window = _Window()
-    ready = threading.Barrier(n_clients)
+    ready = threading.Barrier(n_clients, timeout=60)
 
-    def search(first: int) -> None:
-        number = first
+    def search(number: int) -> None:
         with httpx.Client(base_url=address, timeout=60, verify=False) as client:  # noqa: S501 - loopback
             client.get("/livez").raise_for_status()
             ready.wait()
@@ -145,9 +145,7 @@ def _measure_window(address: str, ids: list[str], n_clients: int) -> _Window:
                     time.sleep(min(float(answer.headers.get("retry-after", 0)), max(ends - done, 0)))
                 number += 1
 
-    threads = [threading.Thread(target=search, args=(17 * number,)) for number in range(n_clients)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    with ThreadPoolExecutor(n_clients) as pool:
+        for _ in pool.map(search, range(0, 17 * n_clients, 17)):
+            pass  # raises what a client raised
     return window

@@ -19,7 +19,9 @@ from typing import Final, cast
 import numpy as np
 
 from benchmarks.suite.rows import OURS, Row, beside, seconds_of, share
+from indexer.files.data_folder import DataFolder
 from indexer.snapshot.distances import distances_to
+from indexer.snapshot.segment import INDEX, VECTORS
 from indexer.snapshot.snapshot import Snapshot, StoredRows
 from models.encoder import load_encoder
 from models.types import rows_of
@@ -50,14 +52,20 @@ print(*(int(line.split()[1]) * 1024 for line in lines if line.startswith(("RssAn
 def on_disk(engine: SearchEngine, data: Path) -> Iterator[Row]:
     """Yield the bytes per sentence and per paper in the files of a collection."""
     snapshot = engine.snapshot
-    files = [path for path in data.rglob("*") if path.is_file()]
-    float16 = 2 * snapshot.manifest.encoder.dim * _HEADER
-    for kind, unit, of, most in (
-        ("vectors.npy", "bytes a sentence", snapshot.n_rows, float16),
-        ("", "bytes a paper", len(snapshot), None),
+    folders = [DataFolder(data).segment(segment.entry.name) for segment in snapshot.segments]
+    float16, in_memory = 2 * snapshot.manifest.encoder.dim * _HEADER, 384 + 64
+    for name, what, most in (
+        (VECTORS, f"on disk: {VECTORS}", float16),
+        (INDEX, "the files of the indexes, which are read into memory", in_memory),
     ):
-        size = sum(path.stat().st_size for path in files if path.name.startswith(kind))
-        yield Row("P8", f"on disk: {kind or 'all files of a collection'}", unit, size / of, most=most)
+        size = sum(file.stat().st_size for folder in folders if (file := folder / name).exists())
+        if size:  # small collections have no index
+            yield Row("P8", what, "bytes a sentence", size / snapshot.n_rows, most=most)
+    size = sum(file.stat().st_size for folder in folders for file in folder.iterdir())
+    yield Row("P8", "on disk: all files of the segments", "bytes a paper", size / len(snapshot))
+    size = sum(file.stat().st_size for file in data.rglob("*") if file.is_file())
+    what = "on disk: all files, with the catalog and generations that are kept"
+    yield Row("P8", what, "bytes a paper", size / len(snapshot))
 
 
 def in_memory(engine: SearchEngine, data: Path) -> Iterator[Row]:

@@ -151,9 +151,9 @@ class CollectionWords:
         return found
 
     def _zeros(self, number: int) -> Float64[np.ndarray, " n_words"]:
-        """Return a zero for each stem of a segment, from those that another search has given back.
+        """Return a zero for each stem of a segment: an array that a search has given back, or a new one.
 
-        New ones are pages that the system has to find, up to three times in a search.
+        A search needs one up to three times, and each new one would be fresh pages of memory.
         """
         spare = self._spare[number]
         try:

@@ -1,6 +1,6 @@
 """Answering the queries of a chunk, one after another."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
 from typing import Any, Final
@@ -11,11 +11,13 @@ from indexer.encoding.embed import expect_working
 from models.errors import (
     AkinError,
     DeadlineError,
+    DeviceError,
     EncoderError,
     EncoderMismatchError,
     InputError,
     InternalError,
     ShardAwayError,
+    UnknownNameError,
     WeightsError,
 )
 from service.batches.content import BatchResult, is_match, match_of, queries_of, shared_of, submissions_of
@@ -33,7 +35,9 @@ from service.search.query import SearchAnswer, SearchQuery
 _MAX_COMPARISONS: Final = 400_000
 _MATCH_TIMEOUT_ADVICE: Final = "match with fewer profiles at a time"
 _MAX_MATCHERS: Final = 3
-_ENCODER_TRIES: Final = 3  # of a chunk; if the encoder still fails, that may be due to the query
+ENCODER_TRIES: Final = 3  # of a chunk; if the encoder still fails, that may be due to the query
+# Errors of this process, not of a query: of its device, or of an encoder that is not on its machine.
+OF_PROCESS: Final = (DeviceError, UnknownNameError)
 # Errors of an outage: the chunk is done again, and none of its queries gets a problem.
 _OUTAGES: Final = (AkinError, OSError, MemoryError)
 _log = structlog.get_logger(__name__)
@@ -54,15 +58,19 @@ class Answerer:
         """Release all matches, and with them their generations."""
         self._matchers.cache_clear()
 
-    def results(self, chunk: LeasedChunk, engine: SearchEngine) -> Iterator[BatchResult]:
+    def results(
+        self, chunk: LeasedChunk, engine: SearchEngine, *, begin_query: Callable[[], object]
+    ) -> Iterator[BatchResult]:
         """Yield the outcome of each query, in order; each has the deadline of its own turn.
 
-        Several submissions of a match are compared together, in the turn of the first of them.
+        Several submissions of a match are compared together, in the turn of the first of them. If that takes
+        too long, they are compared one by one, and ``begin_query`` sets a new deadline for the first of them.
         """
         self._matchers(engine)  # also for searches, so that a generation goes when its engine does
         shared = shared_of(chunk)
-        answered = self._matched if is_match(shared) else self._ranked
-        return answered(chunk, engine, shared)
+        if is_match(shared):
+            return self._matched(chunk, engine, shared, begin_query)
+        return self._ranked(chunk, engine, shared)
 
     def _ranked(
         self, chunk: LeasedChunk, engine: SearchEngine, shared: Mapping[str, Any]
@@ -71,8 +79,6 @@ class Answerer:
             result = BatchResult(seed, named.paper_id, name=named.name)
             try:
                 answer = _whole(engine, named.query)
-            except (InputError, DeadlineError) as error:
-                yield result.with_error(error)
             except Exception as error:
                 if _is_outage(error, chunk, seed):
                     raise
@@ -82,7 +88,11 @@ class Answerer:
                 yield replace(result, answer=answer, next_cursor=following)
 
     def _matched(
-        self, chunk: LeasedChunk, engine: SearchEngine, shared: Mapping[str, Any]
+        self,
+        chunk: LeasedChunk,
+        engine: SearchEngine,
+        shared: Mapping[str, Any],
+        begin_query: Callable[[], object],
     ) -> Iterator[BatchResult]:
         submissions = list(submissions_of(chunk))
         first, most = 0, len(submissions)
@@ -90,19 +100,20 @@ class Answerer:
             advise(_MATCH_TIMEOUT_ADVICE)
             lot = submissions[first : first + most]
             outcomes: Sequence[MatchedSubmission | AkinError]
+            matcher = None
             try:
                 matcher = self._matcher_of(chunk.job_id, engine, shared)
                 lot = lot[: max(1, _MAX_COMPARISONS // matcher.n_papers)]
                 outcomes = matcher.match_each(lot)
-            except (InputError, DeadlineError) as error:
-                outcomes = [error] * len(lot)
             except Exception as error:
                 if _is_outage(error, chunk, chunk.first + first):
                     raise
-                most = 1  # the others of the lot are compared one by one
-                if len(lot) > 1:
+                if len(lot) > 1 and matcher is not None and not isinstance(error, InputError):
+                    most = 1  # from here on, submissions are compared one by one
+                    begin_query()
                     continue
-                outcomes = [_problem(error, chunk, chunk.first + first, engine)]
+                # Of one submission, or of the profiles and so of every one.
+                outcomes = [_problem(error, chunk, chunk.first + first, engine)] * len(lot)
             for number, (submission, outcome) in enumerate(zip(lot, outcomes, strict=True), start=first):
                 result = BatchResult(chunk.first + number, submission.seed.paper_id, of_match=True)
                 if isinstance(outcome, MatchedSubmission):
@@ -142,8 +153,12 @@ def _is_outage(error: Exception, chunk: LeasedChunk, number: int) -> bool:
     An error of the encoder is an outage until the chunk was tried several times: memory may be short. Another
     encoder than that of the collection is none.
     """
+    if isinstance(error, OF_PROCESS):
+        return True
+    if isinstance(error, InputError | DeadlineError):
+        return False
     of_encoder = isinstance(error, EncoderError) and not isinstance(error, WeightsError)
-    lasts = isinstance(error, EncoderMismatchError) or (of_encoder and chunk.attempts >= _ENCODER_TRIES)
+    lasts = isinstance(error, EncoderMismatchError) or (of_encoder and chunk.attempts >= ENCODER_TRIES)
     if not isinstance(error, _OUTAGES) or lasts:
         return False
     if not isinstance(error, ShardAwayError):  # the batch just waits
@@ -158,6 +173,8 @@ def _problem(error: Exception, chunk: LeasedChunk, number: int, engine: SearchEn
 
     Raises ``error`` if it is the encoder's and the encoder fails on a plain paper too.
     """
+    if isinstance(error, InputError | DeadlineError):
+        return error
     if isinstance(error, EncoderError):
         expect_working(engine.annotator, "float32", error)
         _log.warning("encoder_failed_on_query", job=chunk.job_id, query=number, error=str(error))

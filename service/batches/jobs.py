@@ -11,21 +11,24 @@ from collections.abc import Callable, Sequence
 from dataclasses import fields
 from typing import Any, Final
 
-from sqlalchemy import Connection, and_, case, delete, func, insert, select, update
+from sqlalchemy import Connection, and_, case, delete, func, insert, or_, select, update
 
 from indexer.catalog.database import Database
 from indexer.catalog.store import Store
 from indexer.catalog.tables import JobChunkRow, JobRow, KeyRow
 from models.errors import IdempotencyError
-from service.batches.job import Backlog, ChunkContent, Job, JobState, LeasedChunk, NewJob, StoredResults
+from service.batches.job import Backlog, Job, JobState, LeasedChunk, NewJob, StoredResults
 from service.batches.limits import StorageLimits, StoredBytes, expect_room
-from service.batches.rows import job_of, latest_jobs, named
+from service.batches.rows import chunk_rows, job_of, latest_jobs, named
 from service.batches.turns import (
     ACTIVE,
+    PARKED,
     end_turns_of_the_future,
     first_turn,
     is_leased,
+    is_of_the_future,
     is_waiting,
+    n_chunks,
     next_chunk,
     pass_turn_on,
 )
@@ -33,6 +36,7 @@ from service.timings import LEASE_S
 
 MAX_ATTEMPTS: Final = 10  # a chunk that this many workers did not finish fails its job
 _REMOVED_TOGETHER: Final = 500  # a statement takes 32,766 ids at most, and other writers wait meanwhile
+_CHUNKS_REMOVED_TOGETHER: Final = 16
 _ID_BYTES: Final = 16
 _REVOKED: Final = "The key that started the batch was revoked; start it again with another key."
 
@@ -85,7 +89,7 @@ class Jobs(Store):
             }
             turn = first_turn(connection, new.owner, self._now_ms())
             connection.execute(insert(JobRow).values(row))
-            connection.execute(insert(JobChunkRow), _chunk_rows(job_id, new.chunks, turn))
+            connection.execute(insert(JobChunkRow), chunk_rows(job_id, new.chunks, turn))
             return job_of(connection, JobRow.id == job_id)
 
     def earlier(self, owner: str, idempotency_key: str, body_hash: str) -> Job | None:
@@ -123,11 +127,13 @@ class Jobs(Store):
         Jobs whose owner's key was revoked are ended first.
         """
         with self.database.reading() as connection:
-            if _waiting(connection, self._now_ms()) == 0:
+            last = self._now_ms() + int(self.lease_s * 1000)
+            takeable = or_(is_waiting(self._now_ms()), is_of_the_future(last))
+            if n_chunks(connection, takeable) == 0:
                 return None
         with self.database.writing() as connection:
             self._end_revoked(connection)
-            end_turns_of_the_future(connection, self._now_ms())
+            end_turns_of_the_future(connection, self._now_ms(), last)
             following = next_chunk(connection, self._now_ms())
             if following is None:
                 return None
@@ -147,8 +153,8 @@ class Jobs(Store):
             return _if_held(connection, chunk, lease_until=until)
 
     def release(self, chunk: LeasedChunk, *, later: bool = False) -> None:
-        """Give a chunk back unfinished, to be taken at once, or ``later``: when its lease ends."""
-        free = {} if later else {"lease": None, "lease_until": self._now_ms()}
+        """Give a chunk back unfinished, to be taken at once, or ``later``: when its lease would end."""
+        free = {"lease": PARKED} if later else {"lease": None, "lease_until": self._now_ms()}
         with self.database.writing() as connection:
             _if_held(connection, chunk, attempts=JobChunkRow.attempts - 1, **free)
 
@@ -183,11 +189,11 @@ class Jobs(Store):
             return set(connection.scalars(select(JobRow.generation).where(ACTIVE).distinct()))
 
     def backlog(self) -> Backlog:
-        """Return how many chunks wait, and how many are leased."""
+        """Return how many chunks nobody works on, and how many are leased."""
         now_ms = self._now_ms()
         with self.database.reading() as connection:
-            n_leased = select(func.count()).select_from(JobChunkRow).join(JobRow).where(is_leased(now_ms))
-            return Backlog(_waiting(connection, now_ms), connection.execute(n_leased).scalar_one())
+            n_leased = n_chunks(connection, is_leased(now_ms))
+            return Backlog(n_chunks(connection, and_(ACTIVE, ~JobChunkRow.done)) - n_leased, n_leased)
 
     def n_ready(self, job: Job) -> int:
         """Return how many queries are done without a gap, counted from the first."""
@@ -216,14 +222,15 @@ class Jobs(Store):
     def expire(self, *, max_age_s: int) -> bool:
         """Remove jobs finished more than ``max_age_s`` seconds ago; return whether all of them are removed.
 
-        Removes a limited number at a time, so that other work can go on.
+        Removes a limited number at a time, so that other work can go on: a job may hold a gigabyte.
         """
         old = select(JobRow.id).where(JobRow.finished_at < int(self._clock()) - max_age_s)
         with self.database.reading() as connection:
             ids = list(connection.scalars(old.limit(_REMOVED_TOGETHER)))
-        if ids:
+        is_left = bool(ids)
+        while is_left:
             with self.database.writing() as connection:
-                _remove(connection, ids)
+                is_left = _remove_some(connection, ids)
         return len(ids) < _REMOVED_TOGETHER
 
     def _now_ms(self) -> int:
@@ -266,21 +273,6 @@ def _earlier(connection: Connection, owner: str, key: str | None, body_hash: str
     return job_of(connection, same_key)
 
 
-def _chunk_rows(job_id: str, chunks: Sequence[ChunkContent], turn: int) -> list[dict[str, Any]]:
-    rows, first = [], 0
-    for number, chunk in enumerate(chunks):
-        row = {"job_id": job_id, "number": number, "first": first, "attempts": 0, "done": False}
-        row["lease_until"] = None if number else turn
-        rows.append(row | {"n_queries": chunk.n_queries, "queries": chunk.queries})
-        first += chunk.n_queries
-    return rows
-
-
-def _waiting(connection: Connection, now_ms: int) -> int:
-    n_waiting = select(func.count()).select_from(JobChunkRow).join(JobRow).where(is_waiting(now_ms))
-    return connection.execute(n_waiting).scalar_one()
-
-
 def _if_held(connection: Connection, chunk: LeasedChunk, **values: Any) -> bool:
     """Change the row of a chunk if its lease still holds and its job has not ended; return whether."""
     held = update(JobChunkRow).where(
@@ -290,6 +282,18 @@ def _if_held(connection: Connection, chunk: LeasedChunk, **values: Any) -> bool:
         JobChunkRow.job_id.in_(select(JobRow.id).where(ACTIVE)),
     )
     return connection.execute(held.values(values)).rowcount == 1
+
+
+def _remove_some(connection: Connection, job_ids: Sequence[str]) -> bool:
+    """Remove a few chunks of jobs, or the jobs if none has a chunk; return whether there was a chunk."""
+    of_jobs = select(JobChunkRow.job_id, JobChunkRow.number).where(JobChunkRow.job_id.in_(job_ids))
+    some = connection.execute(of_jobs.limit(_CHUNKS_REMOVED_TOGETHER)).all()
+    for job_id, number in some:
+        own = and_(JobChunkRow.job_id == job_id, JobChunkRow.number == number)
+        connection.execute(delete(JobChunkRow).where(own))
+    if not some:
+        _remove(connection, job_ids)
+    return bool(some)
 
 
 def _remove(connection: Connection, job_ids: Sequence[str]) -> None:

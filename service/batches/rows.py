@@ -9,7 +9,7 @@ from sqlalchemy import ColumnElement, Connection, and_, or_, select
 
 from indexer.catalog.tables import JobRow
 from models.errors import BatchNotFoundError
-from service.batches.job import Job, JobState
+from service.batches.job import ChunkContent, Job, JobState
 
 _ID: Final = re.compile("[A-Za-z0-9_-]{22}")
 _COLUMNS: Final = [getattr(JobRow, field.name) for field in fields(Job)]
@@ -58,3 +58,14 @@ def _not_found() -> BatchNotFoundError:
     return BatchNotFoundError(
         "There is no such batch; it was removed, or started with another key. Start it again."
     )
+
+
+def chunk_rows(job_id: str, chunks: Sequence[ChunkContent], turn: int) -> list[dict[str, Any]]:
+    """Return the rows of a new job's chunks; the first holds the time of the job's last turn."""
+    rows, first = [], 0
+    for number, chunk in enumerate(chunks):
+        row = {"job_id": job_id, "number": number, "first": first, "attempts": 0, "done": False}
+        row["lease_until"] = None if number else turn
+        rows.append(row | {"n_queries": chunk.n_queries, "queries": chunk.queries})
+        first += chunk.n_queries
+    return rows

@@ -11,6 +11,8 @@ from sqlalchemy import ColumnElement, Connection, Row, and_, case, func, or_, se
 from indexer.catalog.tables import JobChunkRow, JobRow
 from service.batches.job import JobState
 
+# The lease of a chunk that waits until its lease would have ended, as its last worker could not do it.
+PARKED: Final = ""
 ACTIVE: Final = JobRow.state.in_([state for state in JobState if state.active])
 
 
@@ -22,8 +24,16 @@ def is_waiting(now_ms: int) -> ColumnElement[bool]:
 
 def is_leased(now_ms: int) -> ColumnElement[bool]:
     """Return the condition that a worker holds a chunk, joined with its job, and works on it."""
-    held = and_(JobChunkRow.lease.is_not(None), JobChunkRow.lease_until >= now_ms)
+    held = and_(
+        JobChunkRow.lease.is_not(None), JobChunkRow.lease != PARKED, JobChunkRow.lease_until >= now_ms
+    )
     return and_(ACTIVE, ~JobChunkRow.done, held)
+
+
+def n_chunks(connection: Connection, condition: ColumnElement[bool]) -> int:
+    """Return the number of chunks, joined with their jobs, for which the condition holds."""
+    counted = select(func.count()).select_from(JobChunkRow).join(JobRow).where(condition)
+    return connection.execute(counted).scalar_one()
 
 
 def next_chunk(connection: Connection, now_ms: int) -> tuple[str, int] | None:
@@ -75,8 +85,17 @@ def pass_turn_on(connection: Connection, job_id: str, now_ms: int) -> None:
     connection.execute(update(JobChunkRow).where(first, earlier).values(lease_until=last))
 
 
-def end_turns_of_the_future(connection: Connection, now_ms: int) -> None:
-    """End turns set by a clock that was ahead, or that was put back since: their owner would wait."""
+def is_of_the_future(last_ms: int) -> ColumnElement[bool]:
+    """Return the condition that the lease of a chunk, joined with its job, ends after any lease of now."""
+    return and_(ACTIVE, ~JobChunkRow.done, JobChunkRow.lease.is_not(None), JobChunkRow.lease_until > last_ms)
+
+
+def end_turns_of_the_future(connection: Connection, now_ms: int, last_ms: int) -> None:
+    """End turns set by a clock that was ahead, or that was put back since: their owner would wait.
+
+    A lease ends at ``last_ms``, as one of now does: its worker renews it, unless it was killed.
+    """
     active = JobChunkRow.job_id.in_(select(JobRow.id).where(ACTIVE))
-    ahead = and_(active, JobChunkRow.lease.is_(None), JobChunkRow.lease_until > now_ms)
-    connection.execute(update(JobChunkRow).where(ahead).values(lease_until=now_ms))
+    for is_free, until in ((JobChunkRow.lease.is_(None), now_ms), (JobChunkRow.lease.is_not(None), last_ms)):
+        ahead = and_(active, is_free, JobChunkRow.lease_until > until)
+        connection.execute(update(JobChunkRow).where(ahead).values(lease_until=until))

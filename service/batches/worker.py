@@ -9,9 +9,17 @@ from typing import Final
 
 import structlog
 
-from models.errors import ShardAwayError, SnapshotError, SnapshotMissingError, StorageError
+from models.errors import (
+    EncoderError,
+    MissingPackageError,
+    ShardAwayError,
+    SnapshotError,
+    SnapshotMissingError,
+    StorageError,
+    WeightsError,
+)
 from service.background import RepeatedTask
-from service.batches.answering import Answerer
+from service.batches.answering import ENCODER_TRIES, OF_PROCESS, Answerer
 from service.batches.content import BatchResult, stored_results
 from service.batches.job import LeasedChunk
 from service.batches.jobs import Jobs
@@ -31,6 +39,16 @@ _NOT_RENEWED: Final = Degradation(
 _log = structlog.get_logger(__name__)
 
 
+def _is_of_process(error: Exception, chunk: LeasedChunk) -> bool:
+    """Return whether another process may do the chunk: what failed are this one's files, device or models.
+
+    An encoder that fails counts attempts first, because the text may be why it fails.
+    """
+    if isinstance(error, EncoderError) and not isinstance(error, WeightsError):
+        return chunk.attempts >= ENCODER_TRIES
+    return isinstance(error, (StorageError, OSError, WeightsError, MissingPackageError, *OF_PROCESS))
+
+
 class _Attempt:
     """The work of one worker on one chunk; other threads may abandon it."""
 
@@ -46,9 +64,11 @@ class _Attempt:
         return self._given_up.is_set()
 
     def begin_query(self) -> None:
-        """Set a new deadline for the next query, in this thread."""
+        """Set a new deadline for the next query, in this thread; it has passed if the attempt is given up."""
         self._deadline = Deadline(self._deadline_s)
         set_deadline(self._deadline)
+        if self.given_up:
+            self._deadline.abandon()
 
     def give_up(self, *, lost: bool) -> None:
         """End the query under way; ``lost``: the chunk has passed to another worker, or its job has ended."""
@@ -100,7 +120,8 @@ class ChunkWorker:
         """Work on the next chunk; return whether there was one. If StorageError is raised, none of it counts.
 
         If a shard is away, the chunk is given back, which costs no attempt, and the result is ``False``. Nor
-        does it cost one if files cannot be read: other chunks go on until its lease ends.
+        does it cost one if what is wrong is this process's files, device or models: the chunk waits until its
+        lease would end, and other chunks go on.
         """
         chunk = None if self._stopping.is_set() else jobs.claim()
         if chunk is None:
@@ -111,9 +132,10 @@ class ChunkWorker:
             _log.warning("batch_waits_for_shard", job=chunk.job_id, part=chunk.number, error=str(error))
             jobs.release(chunk)
             return False
-        except (StorageError, OSError):
-            with suppress(StorageError):  # the catalog may be what is away
-                jobs.release(chunk, later=True)
+        except Exception as error:
+            if _is_of_process(error, chunk):
+                with suppress(StorageError):  # the catalog may be what is away
+                    jobs.release(chunk, later=True)
             raise
         return True
 
@@ -139,7 +161,7 @@ class ChunkWorker:
     def _results(self, engine: SearchEngine, chunk: LeasedChunk, attempt: _Attempt) -> list[BatchResult]:
         """Return the outcome of each query; fewer if the attempt was given up."""
         results: list[BatchResult] = []
-        outcomes = self._answerer.results(chunk, engine)
+        outcomes = self._answerer.results(chunk, engine, begin_query=attempt.begin_query)
         while len(results) < chunk.n_queries:
             self._give_way(attempt)
             attempt.begin_query()

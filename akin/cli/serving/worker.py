@@ -37,7 +37,7 @@ def worker(data: Data, device: Device = "auto") -> None:
     cursors = Cursors(read_secret(settings.data, settings.secret))
     engines = PinnedEngines(settings, lambda: None)
     chunks = ChunkWorker(engines, cursors, deadline_s=settings.deadline_s)
-    store = LazyStore(settings.catalog, Jobs.open)
+    store = LazyStore(settings.catalog, partial(Jobs.open_of, settings.data))
     stopped = threading.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: stopped.set())

@@ -20,7 +20,7 @@ import structlog
 from jaxtyping import Float32, Int64
 
 from models.encoders.device_names import checked_device, gpu_number
-from models.errors import DeviceFullError, InputError
+from models.errors import DeviceError, DeviceFullError
 
 # The most rows that FAISS's GPU indexes select, and the most lists that they probe.
 MAX_SELECTED = 2048
@@ -117,14 +117,14 @@ class Gpu:
 
 
 def check_gpu(device: str) -> None:
-    """Raise InputError if ``device`` is not a device name, or names a GPU that this FAISS does not reach."""
+    """Raise DeviceError if ``device`` names a GPU that this FAISS does not reach."""
     if gpu_number(device) is None and not device.startswith("cuda"):
         return
     n_gpus = _gpu_count()
     if n_gpus == 0:
-        raise InputError("FAISS finds no GPU; install faiss-gpu in place of faiss-cpu, or choose device cpu")
+        raise DeviceError("FAISS finds no GPU; install faiss-gpu in place of faiss-cpu, or choose device cpu")
     if (gpu_number(device) or 0) >= n_gpus:
-        raise InputError(f"Device {device!r} for an index; FAISS finds {n_gpus}, from cuda:0 on")
+        raise DeviceError(f"Device {device!r} for an index; FAISS finds {n_gpus}, from cuda:0 on")
 
 
 def gpu_with_room(device: str, n_bytes: int) -> Gpu | None:
@@ -140,7 +140,7 @@ def gpu_with_room(device: str, n_bytes: int) -> Gpu | None:
 def gpu_for(device: str, n_bytes: int) -> Gpu | None:
     """Return the GPU for an index of ``n_bytes``; ``None`` for the CPU, also if ``auto`` finds no room.
 
-    Raises InputError if ``device`` names a GPU that does not exist, DeviceFullError if its memory does not
+    Raises DeviceError if ``device`` names a GPU that does not exist, DeviceFullError if its memory does not
     suffice.
     """
     check_gpu(device)

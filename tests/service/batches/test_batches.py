@@ -26,7 +26,7 @@ from indexer.files.data_folder import CATALOG_FILE, DataFolder
 from indexer.snapshot.opening import open_snapshot
 from indexer.snapshot.removal import remove_old_generations
 from models.encoder import Encoder, load_encoder
-from models.errors import EncoderMismatchError, StorageError
+from models.errors import DeadlineError, EncoderMismatchError, StorageError
 from service.access.api_keys import Keys, NewKey, Scope
 from service.access.policy import MAX_BATCH_BYTES
 from service.access.queue import Admission
@@ -637,9 +637,27 @@ def test_a_query_that_meets_a_fault_of_ours_has_a_problem(
     assert not degraded(client)
 
 
+def test_submissions_that_take_too_long_together_are_compared_alone(
+    client: TestClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each submission has its own time, as in a request of its own, although several are compared at once."""
+    match_each, lots = Matcher.match_each, []
+
+    def slow(matcher: Matcher, lot: list[Any]) -> Any:
+        lots.append(len(lot))
+        if len(lot) > 1:
+            raise DeadlineError("It takes too long.")
+        return match_each(matcher, lot)
+
+    monkeypatch.setattr(Matcher, "match_each", slow)
+    body = {"match": {**MATCH, "submissions": [{"paper_id": each} for each in IDS[:3]]}}
+    path = client.post("/v1/batches", json=body).headers["Location"]
+    assert ("done", 0) == tuple(finished(client, path)[name] for name in ("state", "problems"))
+    assert [3, 1, 1, 1] == lots
+
+
 def served(data: Path, encoder: Encoder, monkeypatch: pytest.MonkeyPatch) -> TestClient:
-    """Return a client of a service with this encoder that soon tries again what failed, however often."""
-    monkeypatch.setattr("service.batches.jobs.MAX_ATTEMPTS", 10_000)
+    """Return a client of a service with this encoder that soon tries again what failed."""
     engine = SearchEngine(open_snapshot(data), lambda: annotated(encoder), n_candidates=20)
     return client_of(data, engine, device="cpu", timings=Timings(lease_s=0.3))
 
@@ -673,10 +691,11 @@ def test_a_batch_waits_for_an_encoder_that_fails_on_every_text(
     data: Path, hashing: Encoder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """While a plain paper cannot be encoded either, no query gets a problem; the log names the query."""
+    monkeypatch.setattr("service.batches.jobs.MAX_ATTEMPTS", 4)
     broken = Refusing(hashing, word="")
     with served(data, broken, monkeypatch) as client, capture_logs() as logs:
         path = client.post("/v1/batches", json={"queries": [{"query": PASTED}]}).headers["Location"]
-        soon(lambda: broken.n_given > 4)  # from the third attempt on, a plain paper too
+        soon(lambda: broken.n_given > 8)  # from the third attempt on, a plain paper too
         assert ("running", 0) == tuple(client.get(path).json()[name] for name in ("state", "done"))
         soon(lambda: "batches" in degraded(client))
         broken.word = "POISON"

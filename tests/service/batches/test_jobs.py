@@ -1,11 +1,12 @@
 """Tests of the rows of batch jobs in both databases: leases, counts, turns and lost work."""
 
 from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 
 import pytest
-from sqlalchemy import text
+from sqlalchemy import Connection, text
 
 from indexer.catalog.migrations import open_database
 from models.errors import BatchNotFoundError, IdempotencyError, OverloadedError, RateLimitedError
@@ -127,6 +128,55 @@ def test_work_given_back_is_taken_at_once(jobs: Jobs) -> None:
         assert chunk is not None
         jobs.release(chunk)
     assert 1 == jobs.backlog().n_waiting
+
+
+def test_a_parked_chunk_waits_and_nobody_holds_it(jobs: Jobs, clock: Clock) -> None:
+    """A chunk that a worker cannot do is not taken at once, and does not look as if it were worked on."""
+    add(jobs, 3)
+    chunk = jobs.claim()
+    assert chunk is not None
+    assert (0, 1) == (jobs.backlog().n_waiting, jobs.backlog().n_leased)
+    jobs.release(chunk, later=True)
+    assert jobs.claim() is None
+    assert (1, 0) == (jobs.backlog().n_waiting, jobs.backlog().n_leased)
+    assert not jobs.finish(chunk, b"late", n_problems=0)
+    clock.now += LEASE_S + 1
+    assert jobs.claim() is not None
+
+
+def test_a_lease_of_a_clock_that_was_ahead_ends_soon(jobs: Jobs, clock: Clock) -> None:
+    """If a worker with such a clock is killed, others wait for one lease, not for its clock."""
+    add(jobs, 3)
+    clock.now += 3600
+    assert jobs.claim() is not None
+    clock.now -= 3600
+    assert jobs.claim() is None
+    clock.now += LEASE_S + 1
+    assert jobs.claim() is not None
+
+
+def test_old_jobs_are_removed_a_few_chunks_at_a_time(
+    jobs: Jobs, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No transaction removes more than a few chunks, as others cannot write meanwhile."""
+    monkeypatch.setattr("service.batches.jobs._CHUNKS_REMOVED_TOGETHER", 2)
+    job = add(jobs, 1, 1, 1, 1, 1)
+    jobs.fail(job.id, "no")
+    clock.now += 100
+    n_left, writing = [], jobs.database.writing
+
+    @contextmanager
+    def counted() -> Iterator[Connection]:
+        with writing() as connection:
+            yield connection
+        with jobs.database.reading() as connection:
+            n_left.append(connection.execute(text("SELECT count(*) FROM job_chunks")).scalar_one())
+
+    monkeypatch.setattr(jobs.database, "writing", counted)
+    assert jobs.expire(max_age_s=50)
+    assert [3, 1, 0, 0] == n_left
+    with pytest.raises(BatchNotFoundError):
+        jobs.get(job.id, owner="a")
 
 
 def test_a_chunk_that_ends_every_worker_fails_its_job(jobs: Jobs, clock: Clock) -> None:

@@ -109,9 +109,10 @@ class ResultOut(Out):
         "distance; 0 for scorers without transport."
     )
     strength: StrengthOut | None = Field(
-        description="Null if the query sets `focus`, or a `tau`, `specificity` or weight of `words` (except "
-        "0) that is not the default; if fewer than 16 papers of a sample of the collection have the query's "
-        "facets; and sometimes if `coverage` is below 1."
+        description="Null if the query or a seed of it sets `focus` or `unlike.sentences`, or another `tau`, "
+        "`specificity`, `unlike.weight` or weight of `words` (except 0) than the default; if the seeds "
+        "differ in more than 16 ways; if fewer than 16 papers of a sample of the collection have the "
+        "query's facets; and sometimes if `coverage` is below 1."
     )
 
 
