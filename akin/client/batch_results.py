@@ -14,6 +14,7 @@ from akin.client.responses.ranked import RecommendationsAnswer, SearchAnswer
 from models.counts import counted
 from models.errors import ServiceError
 
+_MAX_DIGITS = 18
 _SEARCH_ANSWER = TypeAdapter(SearchAnswer)
 _RECOMMENDATIONS = TypeAdapter(RecommendationsAnswer)
 _MATCHED = TypeAdapter(MatchedSubmission)
@@ -52,8 +53,12 @@ class ResultsReader:
     def end(self, response: httpx.Response) -> None:
         """Record whether the response had all results; if not, the batch is still queued or running.
 
-        Raises ServiceError if the batch failed, or if the response is not one of a service.
+        Raises ServiceError if the batch failed, or if the response is not one of a service, and
+        httpx.RemoteProtocolError if it ended before the results that it announced.
         """
+        stop = response.headers.get("x-akin-next-start", "")
+        if self._rest or (stop.isascii() and stop.isdigit() and self.start < int(stop[:_MAX_DIGITS])):
+            raise httpx.RemoteProtocolError("The response ended early.")
         self.attempt = 0
         state = response.headers.get("x-akin-batch-state")
         if state is None:

@@ -1,5 +1,7 @@
 """Tables of results for a paper or a spreadsheet, with problem, method and result of each paper."""
 
+import csv
+import io
 import re
 from collections.abc import Callable, Sequence
 from typing import Final
@@ -14,7 +16,7 @@ _COLUMNS: Final = ("Paper", "Problem", "Method", "Result")
 _SHEET: Final = ("Title", "Authors", "Year", "Venue", "DOI", "Match", "Problem", "Method", "Result")
 # Widths that fit a page of the usual width with LaTeX's space between columns.
 _LATEX_COLUMNS: Final = r"p{0.13\linewidth}p{0.22\linewidth}p{0.22\linewidth}p{0.22\linewidth}"
-_MARKDOWN: Final = re.compile(r"([\\`*_{}\[\]<>#|~$&])")
+_MARKDOWN: Final = re.compile(r"([\\`*_{}\[\]<>#|~^$&])")
 
 
 def to_latex(results: Sequence[ResultOut]) -> str:
@@ -49,9 +51,11 @@ def to_tsv(results: Sequence[ResultOut]) -> str:
         )
         for result in results
     ]
-    return "".join(
-        "\t".join(escape_formulas(one_line(each)) for each in row) + "\n" for row in [_SHEET, *rows]
-    )
+    written = io.StringIO()
+    # Quoted as in CSV: what reads such a table takes a quotation mark at the start of a cell for a quote.
+    table = csv.writer(written, delimiter="\t", lineterminator="\n")
+    table.writerows([escape_formulas(one_line(each)) for each in row] for row in [_SHEET, *rows])
+    return written.getvalue()
 
 
 # The media type and writer of each table by its file extension.
@@ -63,10 +67,11 @@ TABLES: Final[dict[str, tuple[str, Callable[[Sequence[ResultOut]], str]]]] = {
 
 
 def _said(result: ResultOut) -> list[str]:
-    """Return the sentences for match, problem, method and result; "" if there is none."""
+    """Return the sentences for match, problem, method and result; "" if there is none, or no text."""
     key, paper = key_sentences(result), result.paper
     numbers = (key.match, key.problem, key.method, key.result)
-    spans = [None if number is None else paper.sentences[number] for number in numbers]
+    known = dict(enumerate(paper.sentences))  # none if the answer was requested without them
+    spans = [None if number is None else known.get(number) for number in numbers]
     return ["" if span is None else paper.abstract[span.start : span.end] for span in spans]
 
 

@@ -2,6 +2,7 @@
 
 import os
 import re
+import signal
 import socket
 import subprocess
 import sys
@@ -296,9 +297,14 @@ def test_a_port_that_is_taken(address: str) -> None:
 
 
 @pytest.mark.system
-@pytest.mark.parametrize("transport", ["stdio", "http"])
-def test_an_ended_server_leaves_no_folder(hashed_data: Path, tmp_path: Path, transport: str) -> None:
-    """After SIGTERM no temporary folder is left."""
+@pytest.mark.parametrize(
+    ("transport", "sent"),
+    [("stdio", signal.SIGTERM), ("http", signal.SIGTERM), ("stdio", signal.SIGINT)],
+)
+def test_an_ended_server_leaves_no_folder(
+    hashed_data: Path, tmp_path: Path, transport: str, sent: signal.Signals
+) -> None:
+    """After SIGTERM, or Ctrl-C while a thread waits for input, no temporary folder is left."""
     port = free_port()
     command = ["mcp", "--data", str(hashed_data), "--transport", transport, "--port", str(port)]
     server = subprocess.Popen(
@@ -319,7 +325,7 @@ def test_an_ended_server_leaves_no_folder(hashed_data: Path, tmp_path: Path, tra
             server.stdin.flush()
             assert server.stdout.readline()
         assert any(tmp_path.iterdir())
-        server.terminate()
+        server.send_signal(sent)
         server.wait(timeout=60)
         assert [] == list(tmp_path.iterdir())
     finally:

@@ -129,10 +129,12 @@ def recommend(
         lost = left_out(answer.unresolved, request)
         if answer.reason == "no_seed_resolved":
             _expect_seeds(form, answer, lost)
-        print_answer(form, lasting(answer, data), lost=lost)
-        if save:
-            saved = collection.save_query(save, recommendations=to_save(request))
-            stderr.print(f"Saved as {saved.name!r}.")
+        try:
+            print_answer(form, lasting(answer, data), lost=lost)
+        finally:  # also if the reader of the output has closed it
+            if save:
+                saved = collection.save_query(save, recommendations=to_save(request))
+                stderr.print(f"Saved as {saved.name!r}.")
 
 
 def _expect_seeds(form: Output, answer: RecommendationsAnswer, lost: list[str]) -> NoReturn:

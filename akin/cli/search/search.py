@@ -122,7 +122,9 @@ def search(
         expect_name(collection, save, data=data, search=to_save(request))
         with naming_lost(collection, {"paper_id": paper} if paper else {}):
             answer = collection.search(**request)
-        print_answer(form, lasting(answer, data))
-        if save:
-            saved = collection.save_query(save, search=to_save(request))
-            stderr.print(f"Saved as {saved.name!r}.")
+        try:
+            print_answer(form, lasting(answer, data))
+        finally:  # also if the reader of the output has closed it
+            if save:
+                saved = collection.save_query(save, search=to_save(request))
+                stderr.print(f"Saved as {saved.name!r}.")

@@ -61,6 +61,8 @@ async def _serve(
     async with asking as client:
         server = make_server(client)
         if listener is None:
+            # Ctrl-C ends the process, too: a thread that waits for input cannot be interrupted.
+            signal.signal(signal.SIGINT, lambda *_: os.kill(os.getpid(), signal.SIGTERM))
             await server.run_stdio_async()
         else:
             # No state between calls; only on this machine, because there is no check of a key.

@@ -49,7 +49,7 @@ _ANSWERS = {
         TitlesAnswer,
     )
 }
-_MAX_DETAIL = 300
+_MAX_DETAIL = 1_000  # as long as the details of a service may be
 _WITHOUT_BODY = frozenset({202, 204})  # the statuses of a service's answers that have none
 
 
@@ -159,8 +159,9 @@ def unreachable(error: httpx.RequestError, url: httpx.URL, *, resumable: bool = 
         if slow
         else "cannot be reached; check the address, and that the service runs there"
     )
+    why = f": {str(error)[:_MAX_DETAIL]}" if isinstance(error, httpx.ConnectError) and str(error) else ""
     return ServiceError(
-        f"The service at {url.copy_with(userinfo=None)} {what} ({type(error).__name__}).",
+        f"The service at {url.copy_with(userinfo=None)} {what} ({type(error).__name__}{why}).",
         type=f"urn:akin:problem:{'timeout' if slow else 'unreachable'}",
         status=504 if slow and not resumable else None,
     )

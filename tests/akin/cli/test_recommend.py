@@ -6,7 +6,9 @@ from typing import Any
 
 import httpx
 import pytest
+from typer.testing import CliRunner
 
+from akin.cli.app import app
 from akin.client.client import Client
 from akin.client.library import looked_up, read_seeds, with_libraries
 from akin.local.collection import Collection
@@ -177,6 +179,23 @@ def test_likes_and_dislikes_are_saved(data: Path, library: Path) -> None:
         (saved,) = collection.saved_queries()
         assert ("floods", "recommendations") == (saved.name, saved.kind)
         assert not collection.new_papers(saved.id).added
+
+
+@pytest.mark.parametrize("command", ["search", "recommend"])
+def test_a_query_is_saved_although_nobody_reads_the_output(
+    data: Path, monkeypatch: pytest.MonkeyPatch, command: str
+) -> None:
+    """As in ``akin search ... --save floods | head``, which closes the pipe early."""
+
+    def closed(*_: Any, **__: Any) -> None:
+        raise BrokenPipeError
+
+    monkeypatch.setattr(f"akin.cli.search.{command}.print_answer", closed)
+    query = ["--paper", DEMO[5]["id"]] if command == "search" else [DEMO[5]["id"]]
+    result = CliRunner().invoke(app, [command, *query, "--data", str(data), "--save", "floods"])
+    assert result.exit_code
+    with Collection(data, device="cpu") as collection:
+        assert ["floods"] == [each.name for each in collection.saved_queries()]
 
 
 @pytest.mark.parametrize(

@@ -215,6 +215,25 @@ def test_what_breaks_is_taken_up_again(breaks: type[httpx.TransportError]) -> No
         assert 1 == script.n_deletes
 
 
+def test_a_response_that_ends_early_is_taken_up_again() -> None:
+    """Without a length, as over HTTP/1.0, only the announced number of the next result shows the end."""
+    lines = [json.dumps({"seed": number, "paper_id": None, "problem": PROBLEM}) for number in range(3)]
+    starts = []
+
+    def respond(request: httpx.Request) -> httpx.Response:
+        starts.append(start := int(request.url.params["start"]))
+        content = "".join(f"{line}\n" for line in lines[start:])
+        if len(starts) < 3:  # the end of a line, and the middle of one
+            content = content[: len(lines[0]) + (1 if len(starts) == 1 else 9)]
+        headers = {"X-Akin-Batch-State": "done", "X-Akin-Next-Start": "3"}
+        return httpx.Response(200, headers=headers, text=content)
+
+    patient = Retries(backoff_s=0.001)
+    with akin.Client(transport=httpx.MockTransport(respond), retries=patient) as client:
+        assert [0, 1, 2] == [each.seed for each in client.batch_results("x", poll_s=0.001)]
+    assert [0, 1, 2] == starts
+
+
 def results_of(*states: str | None, waits: list[float]) -> list[Any]:
     """Return the results of a batch with these states, one result a response, and record the waits."""
     script = list(enumerate(states))

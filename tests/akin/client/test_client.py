@@ -21,6 +21,7 @@ from akin.client.responses import papers as paper_answers
 from akin.client.responses import ranked
 from akin.client.responses import sentences as sentence_answers
 from akin.client.responses.papers import AnswerWarning
+from akin.client.responses.parsing import unreachable
 from akin.client.retries import Retries
 from models.errors import InputError, ServiceError
 from service.answer_warnings import WarningCode, coverage_warning, warning
@@ -257,6 +258,14 @@ def ask_async(
             return await client.paper("doi:10/a b")
 
     return anyio.run(asking)
+
+
+def test_why_it_cannot_be_reached_is_said() -> None:
+    """A certificate or a name that is wrong is not the same as a service that does not run."""
+    refused = httpx.ConnectError("[SSL: CERTIFICATE_VERIFY_FAILED] self-signed certificate")
+    why = str(unreachable(refused, httpx.URL("https://u:p@h/")))
+    assert why.startswith("The service at https://h/ cannot be reached")
+    assert why.endswith("(ConnectError: [SSL: CERTIFICATE_VERIFY_FAILED] self-signed certificate).")
 
 
 @pytest.mark.parametrize("asking", [ask, ask_async])

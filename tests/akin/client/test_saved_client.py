@@ -3,6 +3,7 @@
 import inspect
 import shutil
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ import httpx
 import pytest
 
 import akin
+from akin.client.requests import feed_address
 from indexer.snapshot.opening import open_snapshot
 from models.errors import ServiceError
 from service.app import create_app
@@ -59,6 +61,8 @@ def test_a_query_is_kept_and_its_news_are_listed_once(address: str) -> None:
         assert "1 paper similar to “songs”" in (news._repr_html_() or "")
         feed = client.open_feed(saved.id)
         assert feed.startswith(f"{address}/v1/feeds/")
+        below = feed_address(httpx.URL("https://h/akin/"), replace(saved, feed="/v1/feeds/x"))
+        assert "https://h/akin/v1/feeds/x" == below
         assert "<title>Whales</title>" in httpx.get(feed).text
         for _ in range(2):
             assert news.seen_up_to == client.mark_seen(saved.id, news.seen_up_to).seen_up_to

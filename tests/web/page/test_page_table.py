@@ -248,6 +248,22 @@ def test_what_papers_say_stays_in_its_cell(results: list[dict[str, Any]]) -> Non
     assert "'=1+1 | <b>bold</b> with tabs" == cells[7]
 
 
+def test_a_spreadsheet_reads_what_a_cell_says(results: list[dict[str, Any]]) -> None:
+    """A quotation mark hides no formula, keeps its text, and takes no other cell into its own."""
+    titles = ['"=HYPERLINK(""http://x"",""y"")"', '"Why?": a title', '"Half']
+    table = to_tsv([changed(results[0], id=title, title=title) for title in titles])
+    _, *rows = csv.reader(io.StringIO(table), delimiter="\t")
+    assert titles == [row[0] for row in rows]
+    assert {9} == {len(row) for row in rows}
+
+
+def test_a_table_without_sentences_has_empty_cells(results: list[dict[str, Any]]) -> None:
+    """An answer may have highlights and no sentences; a power in a title is not one in Markdown."""
+    bare = changed(results[0], sentences=[], abstract="", title="O(n^2+m^2)", authors=[], year=None)
+    assert r"| O(n\^2+m\^2) | – | – | – |" in to_markdown([bare])
+    assert ["", "", "", ""] == to_tsv([bare]).splitlines()[1].split("\t")[5:]
+
+
 def test_authors_and_year_name_a_paper(results: list[dict[str, Any]]) -> None:
     """A row names one, two, many or no authors, also with the last name first."""
     names = {
