@@ -8,7 +8,8 @@
     │   │   │   └── BrokenFileError
     │   │   └── BrokenRowError      one row of a corpus file
     │   ├── CollectionMissingError  a test collection that is not in the given folder
-    │   ├── DeviceFullError         a device without enough memory for an index or a model
+    │   ├── DeviceError             a device that is missing or cannot be used
+    │   │   └── DeviceFullError     a device without enough memory for an index or a model
     │   ├── AnswerFormatError       an answer in a format that it is not available in
     │   ├── BatchNotFoundError      a batch that does not exist or belongs to another caller
     │   ├── BatchUnfinishedError    a result that only a finished batch has

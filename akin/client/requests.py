@@ -257,8 +257,7 @@ def close_feed(query_id: str) -> Request[None]:
 
 def feed_address(base_url: httpx.URL, saved: SavedQuerySummary) -> str:
     """Return the full address of a saved query's feed, below the address of the service."""
-    feed = saved.feed or ""
-    return f"{str(base_url).rstrip('/')}{feed}" if feed.startswith("/") else str(base_url.join(feed))
+    return str(base_url.join((saved.feed or "").lstrip("/")))  # the path of a base ends with a slash
 
 
 def _query_path(query_id: str) -> str:

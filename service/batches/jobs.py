@@ -134,8 +134,7 @@ class Jobs(Store):
         with self.database.writing() as connection:
             self._end_revoked(connection)
             end_turns_of_the_future(connection, self._now_ms(), last)
-            following = next_chunk(connection, self._now_ms())
-            if following is None:
+            if (following := next_chunk(connection, self._now_ms())) is None:
                 return None
             job_id, number = following
             chunk = and_(JobChunkRow.job_id == job_id, JobChunkRow.number == number)

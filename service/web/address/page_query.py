@@ -33,7 +33,6 @@ from service.web.address.validation import validated
 DEFAULT_LIMIT: Final = 10
 # Characters of a pasted abstract: its address, up to three times as long, must fit into a line of HTTP.
 MAX_PASTED: Final = 10_000
-_MAX_KEPT: Final = 200
 # The parts that go with any query: filters, and how many papers are shown and how.
 _BESIDE: Final = ("year_from", "year_to", "venues", "fields", "authors", "limit", "view", "order")
 _SEARCH: Final = "/v1/search"
@@ -283,12 +282,7 @@ class PageQuery:
 # The parts of a query, the parameter of each, and its default: a page has more than a hundred addresses.
 _PARTS: Final = tuple((part.name, _NAMES[part.name], part.default) for part in parts_of(PageQuery))
 _VALUES: Final = attrgetter(*(part for part, _, _ in _PARTS))  # of all of them, in one call
-_quote = lru_cache(maxsize=1 << 10)(quote_plus)  # most values are in all addresses of a page
-
-
-def _quoted(value: str) -> str:
-    """Return a value as it is written in an address; long ones, pasted texts, are not kept."""
-    return _quote(value) if len(value) <= _MAX_KEPT else quote_plus(value)
+_quoted = lru_cache(maxsize=64)(quote_plus)  # most values are in all addresses of a page
 
 
 def _chosen(numbers: tuple[int, ...], facets: tuple[Facet, ...]) -> dict[str, Any]:
