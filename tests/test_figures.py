@@ -10,6 +10,7 @@ import pytest
 from benchmarks.indexing.sizes import exponents
 from benchmarks.on_device import page as on_device
 from benchmarks.relevance.objectives import page as objectives_page
+from benchmarks.serving import latency_page
 from benchmarks.suite.report import page, picture
 from benchmarks.suite.rows import STAGES, Row
 from evaluation.suite.figures import read_sections
@@ -36,7 +37,8 @@ MACHINE = {
 STAGE = Row(STAGES, "search by id: explaining", "ms", 3.0, "the whole search", 10.0, 0.3)
 # Pages generated as a whole from files; a test compares each with its file.
 MADE = {
-    MEASURED / name for name in ("gpu.md", "objectives.md", "objectives-gpu.md", "performance.md", "scale.md")
+    MEASURED / f"{name}.md"
+    for name in ("gpu", "objectives", "objectives-gpu", "performance", "real-corpus", "scale")
 }
 BETWEEN_MARKS = re.compile(r"<!-- (?:figures|comparisons|source): .*?<!-- end -->", re.S)
 CODE = re.compile(r"```.*?```|`[^`]*`", re.S)
@@ -149,6 +151,13 @@ def test_the_page_of_speed_is_made_from_its_figures() -> None:
     assert page(results) == (ROOT / "docs" / "measured" / "performance.md").read_text(encoding="utf-8")
     drawn = (ROOT / "docs" / "measured" / "performance.svg").read_text(encoding="utf-8")
     assert picture(results) == drawn
+
+
+def test_the_page_of_real_papers_is_made_from_its_figures() -> None:
+    """real-corpus.md is generated from real-corpus.json, and its goals are those of the suite."""
+    results = json.loads((MEASURED / "real-corpus.json").read_text(encoding="utf-8"))
+    assert latency_page.page(results) == (MEASURED / "real-corpus.md").read_text(encoding="utf-8")
+    assert {"P4", "P5", "P6", "P7", "P8"} <= {row["goal"] for row in results["rows"]}
 
 
 @pytest.mark.parametrize("name", ["objectives", "objectives-gpu"])
