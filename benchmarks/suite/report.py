@@ -81,26 +81,6 @@ _REASONS: Final = {
     "more, for which FAISS scans the codes of more lists; `akin tune` chooses less. A whole search also "
     "finds papers by words and explains each result. [Among 188,635 papers](real-corpus.md), finding "
     "candidates takes longest; the table of stages below shows what each part takes.",
-    "P6": "Search by text",
-    "P7": "Encoding and indexing",
-    "P8": "Memory and disk",
-    "": "Figures without a goal",
-}
-# Why a goal is missed: a reason is shown as long as one row of its table misses the goal.
-_REASONS: Final = {
-    "P1": "Each pair is solved separately, in float64, so that its score does not depend on the others. The "
-    "table of stages below shows the shares of distances and plans. The bounds on other solvers are those "
-    "for kernels that are compiled by numba; those in C, and that on the time of the distances, were set for "
-    "a kernel that [Akin does not have](../decisions/measuring/no-kernel-in-c.md).",
-    "P2": "Stored rows are also widened to float32, each when it is compared; the table of "
-    "stages below shows the share of the distances. The goal is in milliseconds, so it depends on the "
-    "processor.",
-    "P4": "Most of a call is FAISS's scan of the codes in the lists that are probed, as the table of stages "
-    "below shows. With fewer lists a search is faster and finds fewer: `akin tune` measures both.",
-    "P5": "The bounds count candidates and transport alone, in a collection of 250,000 papers. A search also "
-    "finds papers by words, and explains each result; the table of stages below shows what each part takes. "
-    "Among few papers transport alone takes longer than a call of the index; [among "
-    "188,635](real-corpus.md), finding candidates takes longest.",
     "P6": "After encoding, a search does what a search by id does: candidates, transport and, most of all, "
     "the explanation of 10 results. This takes about as long for a typed sentence as for an abstract, which "
     "takes much longer to encode; the table of stages below shows each part. The larger the encoder, "
