@@ -24,7 +24,6 @@ from shutil import copytree
 from tempfile import TemporaryDirectory
 from typing import Any
 
-import faiss
 import numpy as np
 from rich.progress import track
 
@@ -32,7 +31,7 @@ from benchmarks.indexing.sizes_in_process import Stopwatch, add_singly
 from benchmarks.relevance.collection import TOP, agreement, exact_engine, pasted, sampled
 from benchmarks.serving.latency_page import page
 from benchmarks.suite import collections, stages, storage
-from benchmarks.suite.backends import FlatAlone
+from benchmarks.suite.backends import FlatAlone, faiss_threads
 from benchmarks.suite.rows import OURS, Row, beside, in_turns, machine
 from indexer.catalog.catalog import Catalog
 from indexer.collection.delete import delete_papers
@@ -130,7 +129,7 @@ def goals(data: Path, indexing: dict[str, Any] | None, n_queries: int, seed: int
     engine = open_engine(Settings(data=data))
     engine.warm_up()
     papers = sampled(engine, n_queries, seed)
-    with _faiss_threads(1):
+    with faiss_threads(1):
         yield from look_ups(engine, papers[:_LOOKED_UP])
         yield from collections.queries(engine, papers)
     if indexing is not None:
@@ -159,8 +158,8 @@ def look_ups(engine: SearchEngine, papers: Sequence[Paper], how: str = "") -> It
             spent[name] += seconds
         pairs = zip(snapshot.index.search(vectors, _K).rows, flat.search(vectors, _K).rows, strict=True)
         found += [len(np.intersect1d(own, nearest)) / _K for own, nearest in pairs]
-    what, note = f"candidates of a paper among {snapshot.n_rows:,} rows{how}, processor time", _FOR_MORE
-    yield beside(spent, "FAISS Flat", goal="P4", what=what, least=80, note=note)
+    what = f"candidates of a paper among {snapshot.n_rows:,} rows{how}, processor time"
+    yield beside(spent, "FAISS Flat", goal="P4", what=what, least=80, note=_FOR_MORE)
     yield Row("P4", f"{what}, recall@{_K}", "share", float(np.mean(found)), least=0.97)
     yield Row("P4", what, "ms", 1000 * float(np.median(spent[OURS])), most=6.5)
 
@@ -188,17 +187,6 @@ def of_indexing(engine: SearchEngine, indexing: dict[str, Any]) -> Iterator[Row]
     if "index_seconds" in indexing:
         what = f"of indexing {n_papers:,} papers, building the indexes"
         yield Row("P7", what, "share", indexing["index_seconds"] / seconds, most=0.05)
-
-
-@contextmanager
-def _faiss_threads(n: int) -> Iterator[None]:
-    """Let FAISS use ``n`` threads."""
-    before = faiss.omp_get_max_threads()
-    faiss.omp_set_num_threads(n)
-    try:
-        yield
-    finally:
-        faiss.omp_set_num_threads(before)
 
 
 @contextmanager
@@ -254,7 +242,7 @@ def main() -> None:
                 states[how] = measured(copy, given.queries, given.seed)
                 engine = open_engine(Settings(data=copy))
                 papers = sampled(engine, given.queries, given.seed)[:_LOOKED_UP]
-                with _faiss_threads(1):
+                with faiss_threads(1):
                     rows += look_ups(engine, papers, f", {how}")
     if given.add or given.delete:
         with _copy(given.data) as copy:

@@ -153,7 +153,7 @@ def _of_size(n_rows: int) -> Iterator[Row]:
     for n_sentences, threads, most in ((1, 1, 1.3), (SENTENCES, 2, 3.5)):
         what = f"candidates of {n_sentences} sentence{'s' * (n_sentences > 1)} among {n_rows:,} rows, tuned"
         calls = range(SENTENCES * TRIED_CALLS, n_queries, SENTENCES)
-        with _threads(threads):
+        with faiss_threads(threads):
             spent = [
                 seconds_of(partial(ours.index.search, queries[first : first + n_sentences], K))
                 for first in calls
@@ -167,13 +167,13 @@ def _of_size(n_rows: int) -> Iterator[Row]:
 
 
 @contextmanager
-def _threads(n: int) -> Iterator[None]:
-    """Let each call of FAISS use ``n`` threads, which the index limits to one."""
+def faiss_threads(n: int) -> Iterator[None]:
+    """Let each call of FAISS use ``n`` threads, also those of an index, which uses one."""
     with ExitStack() as stack:
         if n > 1:
             stack.enter_context(patch.object(faiss_codes, "_one_thread", nullcontext))
+        stack.callback(faiss.omp_set_num_threads, faiss.omp_get_max_threads())
         faiss.omp_set_num_threads(n)
-        stack.callback(faiss.omp_set_num_threads, 1)
         yield
 
 

@@ -96,9 +96,9 @@ _REASONS: Final = {
 
 # What the quick suite does not measure.
 _LARGE: Final = (
-    " The goals for large collections are not among them: `--suite full` measures [two million made-up "
-    "rows](measurements.md#two-million-made-up-rows-2026-11-27), `benchmarks.serving.latency` [188,635 "
-    "real papers](real-corpus.md)."
+    " The goals for large collections are measured apart: by `--suite full` over [two million made-up "
+    "rows](measurements.md#two-million-made-up-rows-2026-11-27), by `benchmarks.serving.latency` over "
+    "[188,635 real papers](real-corpus.md)."
 )
 RATIOS: Final = (
     "A ratio is the median over the rounds, with its quartiles (of three rounds: the least and the largest): "

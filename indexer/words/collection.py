@@ -75,7 +75,6 @@ class CollectionWords:
         self._segments = tuple(segments)
         self._most_postings = most_postings
         self._known_norms: dict[int, Float64[np.ndarray, " n_papers"]] = {}
-        self._spare: list[list[Float64[np.ndarray, " n_words"]]] = [[] for _ in segments]
         self._norming = Lock()  # so that only one of several threads computes them
         self._starts = np.cumsum([0, *map(len, live)])
         self._n_papers = sum(int(np.count_nonzero(own)) for own in live)
@@ -135,7 +134,7 @@ class CollectionWords:
     ) -> Float64[np.ndarray, "n_vectors k"]:
         segment, rarities = self._segments[number], self._own_rarities[number]
         products = np.zeros((len(vectors), len(papers)))
-        weights = self._zeros(number)  # of one vector at a time
+        weights = np.zeros(len(segment.words))  # of one vector at a time
         cells = segment.paper_starts, segment.numbers, segment.counts
         for vector, own in zip(vectors, products, strict=True):
             places = _places(segment.words, vector.hashes)
@@ -143,23 +142,11 @@ class CollectionWords:
             weights[places[known]] = vector.weights[known]
             add_products(*cells, papers, weights, rarities, _TEMPERED, own)
             weights[places[known]] = 0.0
-        self._spare[number].append(weights)
         norms = self._norms(number)[papers]
         found: Float64[np.ndarray, "n_vectors k"] = np.divide(
             products, norms, where=norms > 0, out=np.zeros_like(products)
         )
         return found
-
-    def _zeros(self, number: int) -> Float64[np.ndarray, " n_words"]:
-        """Return a zero for each stem of a segment: an array that a search has given back, or a new one.
-
-        A search needs one up to three times, and each new one would be fresh pages of memory.
-        """
-        spare = self._spare[number]
-        try:
-            return spare.pop()
-        except IndexError:
-            return np.zeros(len(self._segments[number].words))
 
     def nearest(
         self, vector: WordVector, n_papers: int, *, allowed: Bool[np.ndarray, " n_positions"]
@@ -198,14 +185,13 @@ class CollectionWords:
         """
         places = _places(self._words, vector.hashes)
         known = places[places >= 0]
-        rarest = self._words[known[np.argsort(-self._rarities[known], kind="stable")][:_MAX_RARE_WORDS]]
-        numbers_of = [_places(segment.words, rarest).tolist() for segment in self._segments]
         found: dict[int, None] = {}
         n_read = 0
-        for numbers in zip(*numbers_of, strict=True):
+        for place in known[np.argsort(-self._rarities[known], kind="stable")][:_MAX_RARE_WORDS].tolist():
             if len(found) >= n_papers or n_read > self._most_postings:
                 break
-            for number, segment, start in zip(numbers, self._segments, self._starts.tolist(), strict=False):
+            for segment, start in zip(self._segments, self._starts.tolist(), strict=False):
+                number = int(_places(segment.words, self._words[place : place + 1])[0])
                 if number >= 0:
                     own = segment.papers[slice(*segment.word_starts[number : number + 2])] + start
                     n_read += len(own)

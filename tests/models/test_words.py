@@ -107,3 +107,10 @@ def test_words_whose_stems_are_exceptions_are_found(text: str) -> None:
     assert stems(text) == [stem for _, _, stem in places(text, frozenset(stems(text)))]
     assert {*stems(text)} == {*spellings_of(text, frozenset(stems(text)))}
     assert [] == places(text, frozenset())
+
+
+def test_a_word_inside_another_has_no_place() -> None:
+    """Only whole words count, also if a longer word that begins or ends with them comes first."""
+    text = "Concatenate cat bobcat cats, CAT and cat9."
+    found = [(12, 15, "cat"), (23, 27, "cat"), (29, 32, "cat")]  # cat, cats, CAT
+    assert found == places(text, {"cat"})

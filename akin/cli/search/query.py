@@ -2,14 +2,15 @@
 
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
 
 import orjson
 
-from akin.cli.consoles import read_input
+from akin.cli.consoles import read_input, stderr
 from akin.client.params import RecommendationsRequest, SearchRequest
 from akin.client.responses.ranked import RecommendationsAnswer, SearchAnswer
 from indexer.files.durable import storage_errors
@@ -70,6 +71,17 @@ def expect_name(collection: "Client | Collection", name: str, *, data: Path | No
     own = [each for each in collection.saved_queries() if data is None or not each.owner]
     if any(each.name == name for each in own):
         collection.save_query(name, **request)
+
+
+@contextmanager
+def saving(collection: "Client | Collection", name: str, **request: Any) -> Iterator[None]:
+    """Save the request under ``name``, unless empty, at the end: also if the output was closed meanwhile."""
+    try:
+        yield
+    finally:
+        if name:
+            saved = collection.save_query(name, **request)
+            stderr.print(f"Saved as {saved.name!r}.")
 
 
 def read_aspect(

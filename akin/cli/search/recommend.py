@@ -28,7 +28,7 @@ from akin.cli.options import (
     form_of,
 )
 from akin.cli.output import print_answer
-from akin.cli.search.query import expect_name, given, is_file, lasting, open_client, to_save
+from akin.cli.search.query import expect_name, given, is_file, lasting, open_client, saving, to_save
 from akin.cli.search.unresolved import expect_no_lost_file, left_out
 from akin.client.library import MAX_SEEDS, LibrarySeeds, looked_up, read_seeds
 from akin.client.params import RecommendationsRequest
@@ -129,12 +129,8 @@ def recommend(
         lost = left_out(answer.unresolved, request)
         if answer.reason == "no_seed_resolved":
             _expect_seeds(form, answer, lost)
-        try:
+        with saving(collection, save, recommendations=to_save(request)):
             print_answer(form, lasting(answer, data), lost=lost)
-        finally:  # also if the reader of the output has closed it
-            if save:
-                saved = collection.save_query(save, recommendations=to_save(request))
-                stderr.print(f"Saved as {saved.name!r}.")
 
 
 def _expect_seeds(form: Output, answer: RecommendationsAnswer, lost: list[str]) -> NoReturn:

@@ -5,7 +5,6 @@ from typing import Annotated, cast
 
 import typer
 
-from akin.cli.consoles import stderr
 from akin.cli.options import (
     AsJson,
     Authors,
@@ -36,6 +35,7 @@ from akin.cli.search.query import (
     open_client,
     read_aspect,
     read_query,
+    saving,
     to_save,
 )
 from akin.cli.search.unresolved import naming_lost
@@ -122,9 +122,5 @@ def search(
         expect_name(collection, save, data=data, search=to_save(request))
         with naming_lost(collection, {"paper_id": paper} if paper else {}):
             answer = collection.search(**request)
-        try:
+        with saving(collection, save, search=to_save(request)):
             print_answer(form, lasting(answer, data))
-        finally:  # also if the reader of the output has closed it
-            if save:
-                saved = collection.save_query(save, search=to_save(request))
-                stderr.print(f"Saved as {saved.name!r}.")

@@ -117,7 +117,7 @@ class Gpu:
 
 
 def check_gpu(device: str) -> None:
-    """Raise DeviceError if ``device`` names a GPU that this FAISS does not reach."""
+    """Raise InputError for an unknown name, DeviceError for a GPU that this FAISS does not reach."""
     if gpu_number(device) is None and not device.startswith("cuda"):
         return
     n_gpus = _gpu_count()
