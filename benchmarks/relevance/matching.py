@@ -11,6 +11,7 @@ import os
 import resource
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -101,7 +102,7 @@ def main() -> None:
     annotator = load_annotator(options.encoder, device="cpu")
     encoding = clock.measure(
         f"encode and index {len(program.papers):,} papers",
-        lambda: matched_papers(program.papers, data, annotator, device="cpu", on_progress=_silent),
+        partial(matched_papers, program.papers, data, annotator, device="cpu", on_progress=_silent),
     )
     del annotator
     half = options.submissions // 2

@@ -16,7 +16,7 @@ import numpy as np
 import ot
 import torch
 
-from benchmarks.suite.rows import OURS, WHOLE, Row, beside, in_turns, installed, share
+from benchmarks.suite.rows import ALL_SOLVED, OURS, WHOLE, Row, beside, in_turns, installed, share
 from indexer.index.backends.nearest import as_bits
 from models.transport import REFERENCE, SERVING, Scorer, best_by_cost, best_papers, score_papers
 from models.transport.kernels import plans_of

@@ -54,7 +54,7 @@ class Titles:
     ``live`` has, for each part, the places of the papers that are not deleted.
     """
 
-    def __init__(self, parts: Sequence["SegmentTitles"], live: Sequence[Int64[np.ndarray, "_"]]) -> None:
+    def __init__(self, parts: Sequence["SegmentTitles"], live: Sequence[Int64[np.ndarray, " _"]]) -> None:
         self._parts = parts
         self._live = live
         self._starts: list[int] = np.cumsum([0, *map(len, parts)]).tolist()
