@@ -141,4 +141,4 @@ lock: ## Resolve the dependencies anew into requirements.lock, local.lock and th
 	echo uv | $(BIN)/$(LOCKED) --no-annotate - -o docker/build.lock
 
 clean: ## Remove what make made
-	rm -rf $(VENV) $(DEMO) *.egg-info .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(addprefix .venv-,$(PYTHONS)) $(DEMO) build *.egg-info .import_linter_cache .mypy_cache .pytest_cache .ruff_cache .hypothesis

@@ -136,6 +136,9 @@ def _fields(line: bytes, place: str) -> tuple[str, str, float, str]:
         )
     query_id, _, paper_id, _, score, name = fields
     try:
-        return query_id, paper_id, float(score), name
+        number = float(score)
     except ValueError as error:
         raise InputError(f"{place}: the score {score!r} is not a number; repair the line.") from error
+    if not math.isfinite(number):
+        raise InputError(f"{place}: the score {score!r} is not finite; leave out papers that have no score.")
+    return query_id, paper_id, number, name

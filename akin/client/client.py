@@ -128,7 +128,10 @@ class Client(Resources):
         return self._send(requests.search_sentences(cast(SentenceRequest, params)))
 
     def embed(self, papers: Draft | Iterable[Draft]) -> Embedding:
-        """Return the vectors of at most 32 drafts: one for each sentence, and one for the whole draft."""
+        """Return the vectors of at most 32 drafts: one for each sentence, and one for the whole draft.
+
+        The drafts have at most 1,000 sentences together.
+        """
         return self._send(requests.embed(papers))
 
     def vectors(self, name: PaperLike) -> PaperVectorsAnswer:

@@ -112,10 +112,11 @@ def open_collection(data: str | Path, *, device: str | None = None) -> "Collecti
 class Collection(WithSavedQueries):
     """The collection in ``data``; use it in a ``with`` block, or ``close`` it. Threads may share it.
 
-    It has the methods and answers of ``Client``. Papers that another process adds are searchable at once. The
-    catalog is at AKIN_CATALOG_URL if that is set, else in ``data``. No key is needed: the saved queries of
-    all keys are visible, and a query saved here belongs to no key. Methods raise InputError for invalid
-    input, SnapshotError, EncoderError and StorageError.
+    It has the methods and answers of ``Client``, except those for batches, feeds and stored profiles, which
+    need a service. Papers that another process adds are searchable at once. The catalog is at
+    AKIN_CATALOG_URL if that is set, else in ``data``. No key is needed: the saved queries of all keys are
+    visible, and a query saved here belongs to no key. Methods raise InputError for invalid input,
+    SnapshotError, EncoderError and StorageError.
     """
 
     def search(self, paper_id: PaperLike | None = None, **keywords: Unpack[SearchKeywords]) -> SearchAnswer:

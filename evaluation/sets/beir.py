@@ -5,7 +5,7 @@ from itertools import islice
 from pathlib import Path
 
 from evaluation.collection import Collection, EvalQuery
-from evaluation.sets.files import JsonObject, json_lines, locate, read_qrels
+from evaluation.sets.files import JsonObject, add_once, json_lines, locate, read_qrels
 from evaluation.sets.papers import (
     PaperText,
     absent_papers,
@@ -15,7 +15,7 @@ from evaluation.sets.papers import (
     text_query,
     to_papers,
 )
-from models.errors import BrokenRowError
+from models.errors import BrokenRowError, InputError
 from models.types import Paper
 
 # BEIR reports the test side; a collection without one is measured on dev or train.
@@ -67,13 +67,16 @@ def _is_scifact(corpus: Path) -> bool:
 
 
 def corpus_texts(path: Path) -> Iterator[PaperText]:
-    """Yield the papers of a corpus file in BEIR's or SciFact's own format."""
+    """Yield the papers of a corpus file in BEIR's or SciFact's own format; raises BrokenRowError."""
+    seen = set[str]()
     for number, record in json_lines(path):
+        paper_id = record_id(record, path, number)
+        add_once(paper_id, seen, path, number)
         text = record.get("abstract", record.get("text"))
         abstract = (
             [part for part in text if isinstance(part, str)] if isinstance(text, list) else str(text or "")
         )
-        yield PaperText(record_id(record, path, number), text_of(record, "title"), abstract)
+        yield PaperText(paper_id, text_of(record, "title"), abstract)
 
 
 def record_id(record: JsonObject, path: Path, line: int) -> str:
@@ -88,18 +91,21 @@ def record_id(record: JsonObject, path: Path, line: int) -> str:
 def _queries(
     path: Path, qrels: Mapping[str, Mapping[str, int]], papers: Mapping[str, Paper]
 ) -> Iterator[EvalQuery]:
-    seen: dict[str, None] = {}
+    seen = set[str]()
+    listed = []
     for number, record in json_lines(path):
         query_id = record_id(record, path, number)
-        if query_id in seen:
-            raise BrokenRowError(str(path), number, f"query {query_id!r} occurs twice; keep one")
-        seen[query_id] = None
+        add_once(query_id, seen, path, number, what="query")
+        listed.append(query_id)
         if query_id not in qrels:
             continue
-        query = text_query(query_id, text_of(record, "text"))
+        try:
+            query = text_query(query_id, text_of(record, "text"))
+        except InputError as error:
+            raise BrokenRowError(str(path), number, str(error)) from error
         same = papers.get(query_id)
         if same is None or (query.abstract not in same.abstract and query.abstract not in same.title):
             # The id of a query is not the id of a paper, even if a paper with another text has it.
             query = text_query(f"query:{query_id}", query.abstract)
         yield EvalQuery(id=query_id, paper=query, pool=(), cluster=query_id, is_text=True)
-    require_judged(list(seen), qrels, path)
+    require_judged(listed, qrels, path)

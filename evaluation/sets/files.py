@@ -59,6 +59,13 @@ def json_lines(path: Path) -> Iterator[tuple[int, JsonObject]]:
         yield number, record
 
 
+def add_once(name: str, seen: set[str], path: Path, line: int, *, what: str = "paper") -> None:
+    """Add ``name`` to those ``seen``; raises BrokenRowError if it is there."""
+    if name in seen:
+        raise BrokenRowError(str(path), line, f"{what} {name!r} occurs twice; keep one")
+    seen.add(name)
+
+
 def json_document(path: Path) -> JsonObject:
     """Return the JSON object in ``path``; raises CorpusFormatError for any other content."""
     with open_source(path) as stream, read_errors(path, line=1):
@@ -95,10 +102,11 @@ def text_lines(path: Path) -> Iterator[tuple[int, str]]:
                 ) from error
 
 
-def csv_rows(path: Path, *columns: str) -> Iterator[Mapping[str, str]]:
-    """Yield the rows of a CSV file with a header; lines with more fields than the header are skipped.
+def csv_rows(path: Path, *columns: str, skip_longer: bool = False) -> Iterator[tuple[int, Mapping[str, str]]]:
+    """Yield ``(line, row)`` of a CSV file with a header: the line that the row ends on.
 
-    Raises CorpusFormatError if one of ``columns`` is missing; BrokenRowError.
+    Raises CorpusFormatError if one of ``columns`` is missing; BrokenRowError, also for a row with more fields
+    than the header, unless such rows are skipped.
     """
     # CORD-19 has cells beyond the default limit, which is global to the process, so restore it afterwards.
     default = csv.field_size_limit(_MAX_CELL_CHARS)
@@ -110,7 +118,11 @@ def csv_rows(path: Path, *columns: str) -> Iterator[Mapping[str, str]]:
                 f"{path} has no column {', '.join(missing)}; its header is {rows.fieldnames}. Fetch it again."
             )
         with csv_errors(path, rows):
-            yield from (row for row in rows if None not in row)
+            for row in rows:
+                if None not in row:
+                    yield rows.line_num, row
+                elif not skip_longer:
+                    raise BrokenRowError(str(path), rows.line_num, "more fields than the header has names")
     finally:
         csv.field_size_limit(default)
 

@@ -9,7 +9,7 @@ from evaluation.collection import Collection, EvalQuery
 from evaluation.sets.files import json_lines, locate
 from models.errors import BrokenRowError
 from models.text.sentences import sentences_from_list
-from models.training.examples import Example, TrainingSet, paper_of, related
+from models.training.examples import Example, TrainingSet, paper_of, related, wrong_in
 from models.types import Paper
 
 TEXTS, EXAMPLES = "texts.jsonl", "examples.jsonl"
@@ -113,7 +113,7 @@ def _examples(path: Path, papers: Mapping[str, Paper], with_blanks: set[str]) ->
             None if aligned is None else (aligned[0], aligned[1]),
             tuple(lists[2]),
         )
-        if wrong := _misaligned(example, papers, with_blanks):
+        if wrong := wrong_in(example, papers) or _misaligned(example, papers, with_blanks):
             raise BrokenRowError(str(path), number, wrong)
         yield example
 

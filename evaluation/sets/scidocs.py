@@ -150,7 +150,7 @@ def _texts(metadata: Mapping[str, object], wanted: Iterable[str]) -> Iterator[Pa
 def _examples(path: Path) -> Examples:
     """Return the papers and labels of a CSV file with these two columns, in this order, under any names."""
     papers, labels = [], []
-    for row in csv_rows(path):
+    for _, row in csv_rows(path):
         if len(row) != 2:
             raise CorpusFormatError(f"{path} has {len(row)} columns; expected paper id and class label.")
         paper_id, label = row.values()
@@ -161,7 +161,7 @@ def _examples(path: Path) -> Examples:
 
 def _clicks(path: Path) -> list[Click]:
     clicks = []
-    for number, row in enumerate(csv_rows(path), start=2):
+    for number, row in csv_rows(path):
         fields = [*row.values()]
         shown = tuple(fields[2].strip().split(",")) if len(fields) == 3 else ()
         if fields[1:2] == [] or fields[1] not in shown:
@@ -169,6 +169,8 @@ def _clicks(path: Path) -> list[Click]:
                 str(path), number, "expected query, clicked, and the shown papers with the clicked one"
             )
         clicks.append(Click(fields[0], fields[1], shown))
+    if not clicks:
+        raise CorpusFormatError(f"{path} holds no click. Fetch it again.")
     return clicks
 
 

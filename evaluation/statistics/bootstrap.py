@@ -17,11 +17,13 @@ COVERAGE = 0.95
 # queries; percentile intervals of few papers are too narrow. The tests simulate it.
 HOLDING: Final[Mapping[int, int]] = MappingProxyType({34: 93, 17: 92, 8: 88})
 # A corrected family of comparisons needs p values under 5 % divided by the size of the family, and p is at
-# least two over the number of resamples: this many per comparison make the least p a twentieth of what is
-# needed.
-_SMALL_FAMILY, _PER_COMPARISON, _MAX_RESAMPLES = 125, 800, 400_000
+# least two over the number of resamples: 800 per comparison make the least p a twentieth of what is needed.
+# Large families get fewer, at least 100 per comparison, with which it is two fifths.
+_SMALL_FAMILY, _PER_COMPARISON, _MANY, _LEAST_PER_COMPARISON = 125, 800, 400_000, 100
 # Numbers drawn at a time: 8 MiB, for any number of clusters.
 _DRAWS_AT_A_TIME = 1 << 20
+# Resampled means kept at a time: 512 MiB. More rows are resampled in turns, with the same resamples.
+_KEPT_AT_A_TIME = 1 << 26
 
 Name = TypeVar("Name", bound=Hashable)
 # Computes figures from rows of summed counts: (n_drawn, n_counts) in, (n_drawn, n_figures) out.
@@ -56,7 +58,7 @@ def resamples_for(n_comparisons: int) -> int:
     """Return how many resamples ``n_comparisons`` need when they are corrected together (Holm)."""
     if n_comparisons <= _SMALL_FAMILY:
         return N_RESAMPLES
-    return min(_PER_COMPARISON * n_comparisons, _MAX_RESAMPLES)
+    return max(min(_PER_COMPARISON * n_comparisons, _MANY), _LEAST_PER_COMPARISON * n_comparisons)
 
 
 def interval(
@@ -154,15 +156,26 @@ def _means(
     sums = np.zeros((len(names), values.shape[1]))  # (n_clusters, n_rows)
     np.add.at(sums, cluster_of, values * weight[:, None])
     totals = np.bincount(cluster_of, weights=weight, minlength=len(names))  # (n_clusters,)
-    counts = np.column_stack([sums, totals])
-    low, high, p = bounds(
-        counts, lambda drawn: drawn[:, :-1] / drawn[:, -1:], n_resamples=n_resamples, seed=seed
+    at_a_time = max(1, _KEPT_AT_A_TIME // n_resamples)
+    blocks = np.split(sums, range(at_a_time, sums.shape[1], at_a_time), axis=1)
+    low, high, p = np.concatenate(
+        [_bounds_of_means(each, totals, n_resamples, seed) for each in blocks], axis=1
     )
     means = sums.sum(axis=0) / totals.sum()
     return {
         name: Difference(float(means[i]), float(low[i]), float(high[i]), len(query_ids), float(p[i]))
         for i, name in enumerate(table)
     }
+
+
+def _bounds_of_means(
+    sums: Float64[np.ndarray, "n_clusters n_rows"],
+    totals: Float64[np.ndarray, " n_clusters"],
+    n_resamples: int,
+    seed: int,
+) -> Float64[np.ndarray, "3 n_rows"]:
+    counts = np.column_stack([sums, totals])
+    return bounds(counts, lambda drawn: drawn[:, :-1] / drawn[:, -1:], n_resamples=n_resamples, seed=seed)
 
 
 def bounds(

@@ -103,12 +103,14 @@ def _parsed(text: bytes | str) -> object:
     """Parse JSON; NaN, which Python writes for what a table lacks, becomes null. Raises JSONDecodeError."""
     try:
         return orjson.loads(text)
-    except orjson.JSONDecodeError:
+    except orjson.JSONDecodeError as error:
         if (b"NaN" if isinstance(text, bytes) else "NaN") not in text:  # type: ignore[operator]  # both or neither
             raise
-        with suppress(ValueError, RecursionError):
-            return json.loads(text, parse_constant=lambda _: None)
-        raise
+        try:
+            with_nulls = json.dumps(json.loads(text, parse_constant=lambda _: None))
+        except (ValueError, RecursionError):
+            raise error from None
+        return orjson.loads(with_nulls)  # which refuses what json accepts: half a character
 
 
 def first_record(head: str) -> JsonObject:

@@ -2,7 +2,7 @@
 
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -54,16 +54,8 @@ class TrainingSet:
         if not self.examples:
             raise InputError(f"The training set {self.name} holds no example; give it at least one.")
         for number, example in enumerate(self.examples, start=1):
-            if absent := [text for text in example.named if text not in self.texts]:
-                raise InputError(
-                    f"Example {number} of {self.name} names {absent[0]!r}, which is not one of its texts."
-                )
-            if example.query == example.positive or {example.query, example.positive} & {*example.negatives}:
-                raise InputError(
-                    f"Example {number} of {self.name} contains a text twice: query {example.query!r}, "
-                    "positive "
-                    f"{example.positive!r} and negatives must differ."
-                )
+            if wrong := wrong_in(example, self.texts):
+                raise InputError(f"Example {number} of {self.name} {wrong}.")
 
     @cached_property
     def akin(self) -> Mapping[str, frozenset[str]]:
@@ -75,6 +67,18 @@ class TrainingSet:
                 found[query].add(other)
                 found[other].add(query)
         return {paper: frozenset(others) for paper, others in found.items()}
+
+
+def wrong_in(example: Example, texts: Container[str]) -> str:
+    """Return what is wrong with the ids of an example; empty if nothing is."""
+    if absent := [text for text in example.named if text not in texts]:
+        return f"names {absent[0]!r}, which is not one of its texts"
+    if example.query == example.positive or {example.query, example.positive} & {*example.negatives}:
+        return (
+            f"contains a text twice: query {example.query!r}, positive {example.positive!r} and negatives "
+            "must differ"
+        )
+    return ""
 
 
 def belong(text: str, other: str, sets: Iterable[TrainingSet]) -> bool:

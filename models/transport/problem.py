@@ -6,6 +6,7 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import Bool, Float32, Float64, Int64
 
+from models.interruption import check_interruption
 from models.transport.compiled import compiled, compiled_reduction, inlined_reduction
 
 WEIGHT_FLOOR = 1e-12  # of the largest weight; a lighter sentence changes no score, but slows the solvers
@@ -119,7 +120,11 @@ def nearest_distances(
     rows: Float32[np.ndarray, "n_rows dim"],
     offsets: Int64[np.ndarray, " k_plus_1"],
 ) -> Float64[np.ndarray, "n_query k"]:
-    """Return the L2 distance of each query sentence from the nearest sentence of each paper."""
+    """Return the L2 distance of each query sentence from the nearest sentence of each paper.
+
+    Raises what interrupts: a recommendation calls it for each of its seeds.
+    """
+    check_interruption()
     cost = distances(np.ascontiguousarray(vectors), rows, offsets)
     # The distances of a paper are contiguous, one query sentence after the other.
     starts = len(vectors) * offsets[:-1, None] + np.arange(len(vectors)) * np.diff(offsets)[:, None]

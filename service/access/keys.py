@@ -63,7 +63,7 @@ class KeyRing:
 
     If the database cannot be read for a while, the keys read last stay accepted, and ``degradations`` says
     so; until they were read once, every request is refused. ``place`` is a path or a URL; a file that does
-    not exist holds no keys. ``keyless`` is what this machine may do while there are no keys.
+    not exist at the start holds no keys. ``keyless`` is what this machine may do while there are no keys.
     """
 
     def __init__(
@@ -117,7 +117,11 @@ class KeyRing:
                 _log.warning("key_expires_soon", key=key.id, expires=expires, remedy=remedy)
 
     def _all(self) -> Sequence[ApiKey]:
-        return self._store.get().all() if self._store.is_there else ()
+        if self._store.is_there:
+            return self._store.get().all()
+        if self._keys:  # a copy may be about to replace it
+            raise StorageError(f"{self._place}, which holds the keys, is missing; restore it from a backup.")
+        return ()
 
     def read_if_reachable(self) -> None:
         """Read the keys, or leave that for later if they are on a server that is unavailable.

@@ -24,6 +24,7 @@ from models.errors import AkinError, CursorExpiredError, ShardAwayError, Snapsho
 from models.types import Precision
 from service.cache.annotations import load_cached
 from service.cache.digests import generation_digest
+from service.cache.single_flight import Flights
 from service.cache.store import Cache
 from service.cluster.snapshot import on_cluster
 from service.degradation import Degradation
@@ -95,7 +96,8 @@ class Engines:
             self._served = None
         self._pinned: dict[bytes, tuple[SearchEngine, float]] = {}
         self._lock = Lock()
-        self._following = Lock()  # only one thread at a time opens a generation
+        self._following = Lock()  # only one thread at a time opens the next generation
+        self._reopening: Flights[bytes, SearchEngine] = Flights()  # older ones, for cursors
         self._failure: _Failure | None = None
         self._was_away = False  # whether a shard was away when a failure was last checked
         self.swapped_at: float | None = None  # Unix time
@@ -176,7 +178,7 @@ class Engines:
             return current
         with self._lock:
             pinned = self._pinned.get(digest)
-        engine = pinned[0] if pinned else self._on_disk(digest)
+        engine = pinned[0] if pinned else self._reopening.run(digest, lambda: self._on_disk(digest))
         self.pin(engine)
         return engine
 

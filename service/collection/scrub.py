@@ -131,16 +131,23 @@ class Scrub:
                 self._end_file(file, intact=False)
 
     def _read_on(self, opened: _Open, most: int) -> int:
-        """Read a block of a file; return its number of bytes."""
-        with storage_errors(opened.file.path):
+        """Read a block of a file; return its number of bytes. A file that cannot be read is damaged."""
+        try:
             block = opened.stream.read(min(most, _BLOCK_BYTES))
+        except OSError as error:
+            _log.error("unreadable", file=str(opened.file.path), error=str(error))
+            self._close(opened, intact=False)
+            return 0
         opened.hash.update(block)
         self.read_bytes += len(block)
         if not block:
-            opened.stream.close()
-            self._open = None
-            self._end_file(opened.file, intact=opened.hash.hexdigest() == opened.file.sha256)
+            self._close(opened, intact=opened.hash.hexdigest() == opened.file.sha256)
         return len(block)
+
+    def _close(self, opened: _Open, *, intact: bool) -> None:
+        opened.stream.close()
+        self._open = None
+        self._end_file(opened.file, intact=intact)
 
     def _end_file(self, file: _File, *, intact: bool) -> None:
         self._done.add(file)

@@ -183,7 +183,10 @@ def _alignments(cells: _Cells, parts: Sequence[Part], *, unit: Unit) -> list[Ali
 
 
 def _omitted(cells: _Cells, parts: Sequence[Part]) -> Iterator[Omitted]:
-    """Yield the sums of one side's cells: one for each of the heaviest seeds, and one for all others."""
+    """Yield the sums of one side's cells: one for each of the heaviest seeds, and one for the others.
+
+    The others are two if some are negatives and some contrasts.
+    """
     if not len(cells.weights):
         return
     numbers = np.array([2 * part.seed + part.negative for part in parts])
@@ -192,9 +195,10 @@ def _omitted(cells: _Cells, parts: Sequence[Part]) -> Iterator[Omitted]:
     for place in heaviest[:MAX_OMITTED_SEEDS].tolist():
         seed, negative = divmod(int(seeds[place]), 2)
         yield _summed(cells.at(np.flatnonzero(own == place)), seed, negative=bool(negative))
-    if len(rest := heaviest[MAX_OMITTED_SEEDS:]):
-        negative = bool(seeds[rest[0]] % 2)
-        yield _summed(cells.at(np.flatnonzero(np.isin(own, rest))), None, negative=negative)
+    rest = heaviest[MAX_OMITTED_SEEDS:]
+    for negative in (False, True):
+        if len(others := rest[seeds[rest] % 2 == negative]):
+            yield _summed(cells.at(np.flatnonzero(np.isin(own, others))), None, negative=negative)
 
 
 def _summed(cells: _Cells, seed: int | None, *, negative: bool) -> Omitted:

@@ -158,6 +158,17 @@ def test_a_beir_query_that_comes_twice_is_refused(tmp_path: Path) -> None:
         reader_of("beir").load(tmp_path)
 
 
+def test_beir_rows_without_text_or_with_the_id_of_another_are_named(tmp_path: Path) -> None:
+    """A judged query without a text, and a second paper of one id, are refused with file and line."""
+    EXAMPLES["beir"](tmp_path)
+    write(tmp_path, "queries.jsonl", lines({"_id": "7", "query": "Of the wrong key"}))
+    with pytest.raises(BrokenRowError, match=r"queries\.jsonl:1: Query '7' has no text"):
+        reader_of("beir").load(tmp_path)
+    write(tmp_path, "corpus.jsonl", lines(*({"_id": "d1", "text": text} for text in ("One.", "Two."))))
+    with pytest.raises(BrokenRowError, match=r"corpus\.jsonl:2: paper 'd1' occurs twice"):
+        reader_of("beir").load(tmp_path)
+
+
 def test_a_broken_line_is_named(tmp_path: Path) -> None:
     """A line that cannot be read is refused with its file and line."""
     EXAMPLES["beir"](tmp_path)
@@ -300,7 +311,7 @@ def test_a_paper_that_comes_twice_is_refused(tmp_path: Path) -> None:
     EXAMPLES["relish"](tmp_path)
     twice = {"paper_id": "11", "title": "T", "abstract": ["A."]}
     write(tmp_path, "abstracts-relish.jsonl", lines(twice, twice))
-    with pytest.raises(InputError, match="'11' occurs twice"):
+    with pytest.raises(BrokenRowError, match=r"abstracts-relish\.jsonl:2: paper '11' occurs twice"):
         reader_of("relish").load(tmp_path)
 
 

@@ -6,9 +6,12 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from rich.table import Table
+from rich.text import Text
 from typer.testing import CliRunner
 
 from akin.cli.app import app
+from akin.cli.evaluation.scores import row_tables
 from evaluation.report.tables import TextTable, comparison_table, figure_tables
 from evaluation.statistics.bootstrap import Difference
 from evaluation.statistics.summary import ALL, Comparison, Figures, Row, SystemComparison
@@ -219,6 +222,20 @@ def test_the_least_loss_is_first() -> None:
 
     assert systems("loss") == ["b", "a", "c"]
     assert systems("MAP") == ["c", "a", "b"]
+
+
+@pytest.mark.parametrize(("measure", "order"), [("loss", "bac"), ("MAP", "cab")])
+def test_a_terminal_shows_the_best_first_and_green(measure: str, order: str) -> None:
+    """The smallest loss is first and marked as best, but the largest of any other measure."""
+    rows = [
+        Row("set", name, "all", "all", measure, value, 1.0, 99.0, 9)
+        for name, value in (("a", 30.0), ("b", 20.0), ("c", 40.0))
+    ]
+    *_, table = (each for each in row_tables(rows).renderables if isinstance(each, Table))
+    systems, values = (list(column.cells) for column in table.columns)
+    assert order == "".join(map(str, systems))
+    marked = [isinstance(each, Text) and "green" in str(each.spans) + str(each.style) for each in values]
+    assert [True, False, False] == marked, values
 
 
 def test_a_misspelt_folder_is_refused_before_anything_is_measured(tmp_path: Path) -> None:

@@ -246,8 +246,9 @@ def suite(
 ) -> None:
     """Measure every test collection in FOLDER and write one file; parts without a collection are kept.
 
-    Subfolders: csfcube, scifact, cocitations, csabstruct, relish, treccovid, scidocs, iclr2022, doris-mae,
-    beir, and collection, a data folder of `akin index`. The demo grid is always measured.
+    Subfolders: csfcube, scifact, cocitations, csabstruct, pubmed-rct, communicative-functions, relish,
+    treccovid, scidocs, iclr2022, doris-mae, beir, reviewers, and collection, a data folder of `akin index`;
+    and a file, authors.jsonl.gz. The demo grid is always measured.
     """
     from evaluation.suite.figures import read_sections
     from evaluation.suite.page import fill

@@ -31,6 +31,8 @@ def measurement_tables(measured: "Measurement") -> Group:
 
 def row_tables(found: Sequence["Row"], collection: "TestCollection | None" = None) -> Group:
     """Render tables of any rows; with a collection, of its first measures and those that are no rankings."""
+    from evaluation.statistics.summary import LOWER_IS_BETTER
+
     rows = [row for row in found if row.fold == _ALL]
     measures = list(dict.fromkeys(row.measure for row in rows))
     known = measures if collection is None else collection.measures
@@ -42,8 +44,13 @@ def row_tables(found: Sequence["Row"], collection: "TestCollection | None" = Non
     shown: list[Text | Table] = []
     for measure in main + other:
         here = [row for row in rows if row.measure == measure]
-        here.sort(key=lambda row: -first.get(row.system, row.value))
-        shown += [Text(f"{heading}: {measure}, percent", style="bold"), measure_table(here)]
+        here.sort(
+            key=lambda row: first.get(row.system, row.value), reverse=measures[0] not in LOWER_IS_BETTER
+        )
+        least = {row.facet for row in here} if measure in LOWER_IS_BETTER else ()
+        lower = ", the lower the better" if least else ""
+        title = f"{heading}: {measure}, percent{lower}"
+        shown += [Text(title, style="bold"), measure_table(here, least=least)]
     return Group(*shown, Text("Below each value: its 95 % interval.", style="dim"))
 
 

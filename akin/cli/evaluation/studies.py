@@ -18,7 +18,9 @@ app = typer.Typer()
 
 @app.command()
 def facets(
-    path: Annotated[Path, typer.Argument(help="The folder of CSAbstruct, or one of its files.")],
+    path: Annotated[
+        Path, typer.Argument(help="The folder of CSAbstruct or PubMed RCT, or one of its files.")
+    ],
     encoder: Annotated[str, typer.Option(help="A checkpoint's name or folder.")] = "minilm",
     tagger: Annotated[
         Path | None,
@@ -34,7 +36,8 @@ def facets(
 ) -> None:
     """Measure the facet tagger on labelled sentences, next to simple baselines.
 
-    Reads test.jsonl of the folder, else dev.jsonl; the baselines are trained on train.jsonl, if it is there.
+    Reads the first of test, dev and train in the folder (.jsonl, else .txt). The baselines are trained on
+    train.jsonl, if it is there and not measured itself.
     """
     create_parent_folders(json_file)
     from models.encoder import load_encoder

@@ -10,7 +10,12 @@ from akin.cli.consoles import stdout
 
 def convert(
     source: Annotated[
-        Path, typer.Argument(help="A folder with pytorch_model.bin.", exists=True, file_okay=False)
+        Path,
+        typer.Argument(
+            help="A folder with pytorch_model.bin, or ASPIRE's model_cur_best.pt.",
+            exists=True,
+            file_okay=False,
+        ),
     ],
     target: Annotated[Path, typer.Argument(help="The folder to write to.", file_okay=False)],
     like: Annotated[str, typer.Option(help="Pool as this named checkpoint does, e.g. specter.")] = "",

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from evaluation.collection import Collection, CollectionReader, EvalQuery
-from evaluation.sets.files import csv_rows, is_there, json_document, json_lines, locate
+from evaluation.sets.files import add_once, csv_rows, is_there, json_document, json_lines, locate
 from evaluation.sets.papers import PaperText, notes_on, text_of, to_papers
 from models.errors import BrokenRowError, CorpusFormatError
 
@@ -85,12 +85,14 @@ def load_aspire(reader: CollectionReader, folder: Path, *, name: str, relevant_f
 
 
 def _texts(path: Path) -> Iterator[PaperText]:
+    seen = set[str]()
     for number, record in json_lines(path):
         abstract, paper_id = record.get("abstract"), text_of(record, "paper_id")
         if not paper_id or not isinstance(abstract, list) or not all(isinstance(s, str) for s in abstract):
             raise BrokenRowError(
                 str(path), number, "no paper_id, or an abstract that is not a list of sentences"
             )
+        add_once(paper_id, seen, path, number)
         yield PaperText(paper_id, text_of(record, "title"), abstract)
 
 
@@ -118,4 +120,4 @@ def _topics(reader: CollectionReader, folder: Path, name: str) -> dict[str, str]
     if not is_there(folder, name):
         return {}
     rows = csv_rows(locate(reader, folder, name), "paper_id")
-    return {row["paper_id"]: f"topic:{row['topic_ids']}" for row in rows if row.get("topic_ids")}
+    return {row["paper_id"]: f"topic:{row['topic_ids']}" for _, row in rows if row.get("topic_ids")}

@@ -112,7 +112,7 @@ def _highly_relevant(path: Path) -> dict[str, list[str]]:
 def _texts(metadata: Path, wanted: Mapping[str, int]) -> list[PaperText]:
     """Return the first row of each wanted paper that has both a title and an abstract."""
     texts: dict[str, PaperText] = {}
-    for row in csv_rows(metadata, "cord_uid", "title", "abstract"):
+    for _, row in csv_rows(metadata, "cord_uid", "title", "abstract", skip_longer=True):
         paper_id, title, abstract = row["cord_uid"], row["title"], row["abstract"]
         if paper_id in wanted and paper_id not in texts and not {title, abstract} & _MISSING:
             texts[paper_id] = PaperText(paper_id, title, abstract)

@@ -178,7 +178,10 @@ def _columns(header: str, known: Mapping[str, str]) -> tuple[str, list[str]]:
 
 def _fields(header: str, delimiter: str, known: Mapping[str, str]) -> list[str]:
     # A quoted name may hold the delimiter; the header may not be longer than a cell.
-    names = next(csv.reader([header[:_MAX_CELL_CHARS]], delimiter=delimiter), [])
+    try:
+        names = next(csv.reader([header[:_MAX_CELL_CHARS]], delimiter=delimiter), [])
+    except csv.Error:  # a carriage return in the middle: no table
+        return []
     return [known.get(name.strip().strip('"').lower(), "") for name in names]
 
 

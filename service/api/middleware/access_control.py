@@ -75,7 +75,7 @@ class AccessControl:
                 await self._admit(request, policy, policy.scope)
             elif policy.by_address:
                 request.state.feed = services_of(request.app).feeds.read(scope["path"].rpartition("/")[2])
-                await self._count(request, f"feed {request.state.feed.query_id}")
+                await self._count(request, "feed {} {}".format(*request.state.feed))
             elif policy.identifies:
                 with suppress(KeyRefusedError, ScopeMissingError):
                     request.state.caller = self._keys.admit(request, Scope.READ)

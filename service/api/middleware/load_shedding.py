@@ -43,19 +43,22 @@ class LoadShedding:
             try:
                 self._queues.of(policy.queue).expect_room(self._deadline_s)
             except OverloadedError as error:
-                await self._refuse(error, scope, receive, send)
-                self._count(scope, time.perf_counter() - started)
+                status = await self._refuse(error, scope, receive, send)
+                self._count(scope, status, time.perf_counter() - started)
                 return
         await self._app(scope, receive, send)
 
-    async def _refuse(self, error: OverloadedError, scope: Scope, receive: Receive, send: Send) -> None:
+    async def _refuse(self, error: OverloadedError, scope: Scope, receive: Receive, send: Send) -> int:
+        """Answer with the problem; return its status."""
         request = Request(scope)
         request.state.request_id = request_id(request.headers)
         request.state.engine = services_of(request.app).collection.engines.current
-        await problem_of(request, error)(scope, receive, with_standard_headers(send, request))
+        response = problem_of(request, error)
+        await response(scope, receive, with_standard_headers(send, request))
+        return response.status_code
 
-    def _count(self, scope: Scope, took_s: float) -> None:
-        self._metrics.requests.labels(route_of(scope).name, method_name(scope), "503").observe(took_s)
+    def _count(self, scope: Scope, status: int, took_s: float) -> None:
+        self._metrics.requests.labels(route_of(scope).name, method_name(scope), str(status)).observe(took_s)
         self._metrics.refused("overloaded")
         self._unlogged += 1
         if time.monotonic() - self._logged_at >= _LINE_EVERY_S:

@@ -27,7 +27,7 @@ class VectorEncoding(StrEnum):
 
 
 class EmbedIn(Strict):
-    """Papers to embed, as abstracts with or without titles; nothing is stored."""
+    """Papers to embed, of at most 1,000 sentences together, with or without titles; nothing is stored."""
 
     papers: Annotated[list[PastedIn], Field(fail_fast=True, min_length=1, max_length=MAX_EMBEDDED)]
     encoding: Annotated[VectorEncoding, Field(strict=False)] = Field(

@@ -10,7 +10,8 @@ from models.types import Paper
 
 MAX_NAME_CHARS: Final = 300
 _DIGITS: Final = "0123456789"
-_SUFFIXES: Final = frozenset({"jr", "sr", "ii", "iii", "iv"})
+_SUFFIXES: Final = frozenset({"jr", "sr", "ii", "iii", "iv", "phd"})
+_TITLES: Final = frozenset({"dr", "prof", "professor"})
 # Letters that Unicode decomposition leaves whole.
 _LETTERS: Final = str.maketrans(
     {"ø": "o", "ł": "l", "đ": "d", "ð": "d", "ħ": "h", "ı": "i", "æ": "ae", "œ": "oe"}
@@ -18,6 +19,7 @@ _LETTERS: Final = str.maketrans(
 _MARK = re.compile("[\u0300-\u036f]")
 _APOSTROPHE = re.compile("['’ʼ`´]")
 _HYPHEN = re.compile("[-‐‑‒–]")
+_CAPITALS = re.compile(r"\b[A-Z]{2,3}\b")
 
 # First and last name; the first is empty if the name is a single word.
 _Spelling = tuple[str, str]
@@ -93,19 +95,26 @@ def _folded(name: str) -> str:
 
 
 def _spellings(name: str) -> set[_Spelling]:
-    """Return first and last name, with hyphenated words as one word and as two; none for an address."""
+    """Return first and last name, with hyphenated words as one word and as two; none for an address.
+
+    A first name of two or three capitals may be initials (JK Quill), so its first letter is one more.
+    """
     if "@" in name:
         return set()
-    bare = name.removeprefix("~").rstrip(_DIGITS).replace("_", " ").casefold()
-    plain = _MARK.sub("", unicodedata.normalize("NFKD", bare)).translate(_LETTERS)
+    bare = name.removeprefix("~").rstrip(_DIGITS).replace("_", " ")
+    capitals = {word.casefold() for word in _CAPITALS.findall(bare)}
+    plain = _MARK.sub("", unicodedata.normalize("NFKD", bare.casefold())).translate(_LETTERS)
     plain = _APOSTROPHE.sub("", plain)
     found = set()
     for joint in ("", " "):
         parts = [_words(part) for part in _HYPHEN.sub(joint, plain).split(",")]
         last, *firsts = [words for words in parts if words] or [[]]
         words = [*(word for part in firsts for word in part), *last]
+        while len(words) > 1 and words[0] in _TITLES:
+            del words[0]
         if words:
-            found.add((words[0] if len(words) > 1 else "", words[-1]))
+            first = words[0] if len(words) > 1 else ""
+            found |= {(own, words[-1]) for own in (first, *([first[0]] if first in capitals else []))}
     return found
 
 

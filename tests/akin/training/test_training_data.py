@@ -416,6 +416,19 @@ def test_a_set_by_hand_is_read_as_meant_or_refused(
         assert "First. Next." == read_set(tmp_path).texts["b"].abstract
 
 
+@pytest.mark.parametrize(
+    ("positive", "said"), [("z", "names 'z', which is not one of its texts"), ("a", "contains a text twice")]
+)
+def test_an_example_of_unknown_or_equal_texts_is_named(tmp_path: Path, positive: str, said: str) -> None:
+    """An example that names no text, or one twice, is refused with its file and line."""
+    given = [{"id": name, "title": "T", "sentences": ["One."]} for name in ("a", "b")]
+    write_lines(tmp_path / TEXTS, given)
+    good, bad = (json.dumps({"query": "a", "positive": own}) for own in ("b", positive))
+    (tmp_path / EXAMPLES).write_text(f"{good}\n\n{bad}\n", encoding="utf-8")
+    with pytest.raises(BrokenRowError, match=rf"{EXAMPLES}:3: {said}"):
+        read_set(tmp_path)
+
+
 def test_nothing_found_is_an_error(tmp_path: Path, corpus: Path) -> None:
     """A set without examples is an error, and so is reading a missing set."""
     file = write_lines(tmp_path / "c.jsonl", [{"context": "It was found so before (x).", "cited": ["other"]}])

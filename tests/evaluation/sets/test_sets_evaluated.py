@@ -24,7 +24,13 @@ from evaluation.tasks.recommendation import Click, Metadata, recommend
 from evaluation.tasks.sentences import BLOCK_BYTES, retrieval_by_label, sentence_values
 from evaluation.tasks.task import TaskOptions
 from models.encoder import Encoder
-from models.errors import BrokenRowError, CollectionMissingError, EncoderError, InputError
+from models.errors import (
+    BrokenRowError,
+    CollectionMissingError,
+    CorpusFormatError,
+    EncoderError,
+    InputError,
+)
 from models.types import EncodedPaper, Paper, Sentence
 from tests.support.builds import DEMO_CORPUS
 from tests.support.examples.evaluation.set_examples import EXAMPLES, lines, write
@@ -316,6 +322,24 @@ def test_scidocs_names_what_its_other_tasks_lack(file: str, tmp_path: Path) -> N
     (tmp_path / file).unlink()
     with pytest.raises(CollectionMissingError, match=Path(file).name):
         ScidocsSet().evaluate(tmp_path, lambda papers: pytest.fail("encoded"), system="x")
+
+
+@pytest.mark.parametrize(
+    ("content", "error", "said"),
+    [
+        ("query,clicked,shown\nq,a,a,b,c\n", BrokenRowError, r"test\.csv:2: more fields than the header"),
+        ('query,clicked,shown\n"q\n",a,"a,b"\nq,x,"a,b"\n', BrokenRowError, r"test\.csv:4: expected query"),
+        ("query,clicked,shown\n", CorpusFormatError, r"test\.csv holds no click"),
+    ],
+)
+def test_scidocs_leaves_no_click_out_in_silence(
+    content: str, error: type[Exception], said: str, tmp_path: Path
+) -> None:
+    """Clicks that cannot be read are refused with their line, and so is a file without any."""
+    EXAMPLES["scidocs"](tmp_path)
+    (tmp_path / "recomm" / "test.csv").write_text(content, encoding="utf-8")
+    with pytest.raises(error, match=said):
+        ScidocsSet().evaluate(tmp_path, by_words, system="words")
 
 
 def test_macro_f1_counts_classes_alike() -> None:

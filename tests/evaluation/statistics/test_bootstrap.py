@@ -9,6 +9,7 @@ import pytest
 
 from evaluation.collection import Collection, EvalQuery
 from evaluation.run import Run
+from evaluation.statistics import bootstrap
 from evaluation.statistics.bootstrap import (
     HOLDING,
     Difference,
@@ -332,11 +333,19 @@ def test_holm_of_some_of_a_family_is_never_below_that_of_all() -> None:
         assert all(some >= one for some, one in zip(holm(ps[:4], n_family=10), of_all, strict=True))
 
 
-@pytest.mark.parametrize("n_comparisons", [1, 125, 126, 251, 500, 4_000])
+@pytest.mark.parametrize("n_comparisons", [1, 125, 126, 251, 500, 4_000, 20_000])
 def test_a_comparison_of_a_large_family_can_hold(n_comparisons: int) -> None:
     """The smallest possible p, corrected for the number of comparisons, is below 5 %."""
     least = 2 / resamples_for(n_comparisons)
     assert holm([least], n_family=n_comparisons)[0] < 0.05
+
+
+def test_many_rows_are_resampled_alike(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The intervals of many rows are the same if only some are resampled at a time, to bound memory."""
+    table = {number: {query: value * number for query, value in VALUES.items()} for number in range(1, 8)}
+    at_once = intervals(table, CLUSTERS, n_resamples=50)
+    monkeypatch.setattr(bootstrap, "_KEPT_AT_A_TIME", 150)
+    assert at_once == intervals(table, CLUSTERS, n_resamples=50)
 
 
 def test_each_measure_is_a_family_of_comparisons() -> None:

@@ -213,6 +213,14 @@ def test_a_score_that_is_not_finite_is_refused(score: float) -> None:
         Run("broken", {"q": {"a": 1.0, "b": score}})
 
 
+def test_a_score_in_a_file_that_is_not_finite_is_named(tmp_path: Path) -> None:
+    """A file with such a score is refused with its line."""
+    path = tmp_path / "run.trec"
+    path.write_text("q Q0 a 1 2.0 x\nq Q0 b 2 1e999 x\n", encoding="utf-8")
+    with pytest.raises(InputError, match=r"run\.trec:2: the score '1e999' is not finite"):
+        read_trec(path)
+
+
 def test_a_run_survives_its_file(tmp_path: Path) -> None:
     """A run written and read again has exactly the same scores, without the queries that have no papers."""
     written = Run("a-system", {"q1": {"a": 1 / 3, "b": -1e-17}, "q2": {"c": 2.0}, "q3": {}})

@@ -32,6 +32,8 @@ def write(tmp_path: Path) -> WriteFn:
         ('{"id": "x", "title": "T", "abstract": NaN, }', "not valid JSON"),
         ('{"id": "x", "title": "T", "abstract": NaN}', "no abstract"),
         ('{"id": "x", "title": "T", "abstract": "\\ud800"}', "not valid JSON"),
+        ('{"id": "x", "title": "T", "abstract": "\\ud800", "year": NaN}', "not valid JSON"),
+        ('{"id": "x", "title": "NaN", "abstract": "\\ud800"}', "not valid JSON"),
         (b'{"id": "x", "title": "T", "abstract": "\x81"}\n', "neither UTF-8 nor Latin-1 at byte"),
         ('{"id":' + "[" * 100_000, "not valid JSON"),
         ({"title": "T", "abstract": "A."}, "no id"),

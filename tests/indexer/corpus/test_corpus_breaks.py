@@ -124,6 +124,19 @@ def test_a_file_of_another_format_still_raises(write: WriteFn) -> None:
         list(read_corpus(write("title,abstract", "T,A."), format_name="csv"))
 
 
+def test_a_table_of_an_old_mac_may_hold_line_feeds(write: WriteFn) -> None:
+    """Most lines end with carriage returns, and a quoted cell has a line feed."""
+    path = write(b'id,title,abstract\r1,T,"A.\nB."\r2,U,C.\r')
+    assert [("1", "A. B."), ("2", "C.")] == [(found.id, found.abstract) for found in read_corpus(path)]
+
+
+@pytest.mark.parametrize("content", [b"Text, with\ra return\nmore, and more\n", b"a,b\rc\n\n\n"])
+def test_a_return_within_the_first_line_is_no_table(write: WriteFn, content: bytes) -> None:
+    """A file of no known format says so, whatever characters its first line has."""
+    with pytest.raises(CorpusFormatError, match="format"):
+        list(read_corpus(write(content)))
+
+
 def test_read_xml_elements_are_forgotten(write: WriteFn) -> None:
     """Only the current paper of a volume is held in memory, however many papers the volume has."""
     papers = '<paper id="1"><title>T</title></paper>\n' * 50

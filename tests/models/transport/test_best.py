@@ -8,6 +8,7 @@ import pytest
 from models.errors import DeadlineError, InputError
 from models.interruption import set_interruption
 from models.transport import Plans, Scorer, best_papers, score_papers
+from models.transport.problem import nearest_distances
 from tests.support.examples.models.vectors import clustered_vectors
 
 TRANSPORT = [Scorer.OT, Scorer.EXACT_OT]
@@ -78,6 +79,8 @@ def test_nobody_waits_any_more() -> None:
     try:
         with pytest.raises(DeadlineError):
             best_papers(query, rows, offsets, 3)
+        with pytest.raises(DeadlineError):
+            nearest_distances(query, rows, offsets)
     finally:
         set_interruption(lambda: None)
 

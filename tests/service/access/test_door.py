@@ -15,7 +15,7 @@ from fastapi.testclient import TestClient
 from indexer.files.data_folder import CATALOG_FILE
 from indexer.snapshot.opening import open_snapshot
 from models.encoder import Encoder
-from models.errors import InputError, KeyRefusedError, OverloadedError
+from models.errors import InputError, KeyRefusedError, OverloadedError, StorageError
 from service.access.api_keys import Keys, Scope
 from service.access.keys import Caller, KeyRing, is_loopback
 from service.access.policy import MAX_BATCH_BYTES, MAX_BODY_BYTES
@@ -126,6 +126,29 @@ def test_keys_are_those_of_the_file_that_is_there(tmp_path: Path) -> None:
     copy.replace(place)
     ring.read()
     assert not ring.any_usable()
+    ring.close()
+
+
+def test_keys_stay_known_while_the_file_that_holds_them_is_copied(tmp_path: Path) -> None:
+    """A missing file means no keys only if there were none: nobody gets in while it is replaced."""
+    place, copy = tmp_path / CATALOG_FILE, tmp_path / "copy"
+    with Keys.open(place) as keys:
+        keys.create("reader", scope=Scope.READ, expires_days=1)
+    shutil.copy(place, copy)
+    ring = KeyRing(place)
+    ring.read()
+    half = tmp_path / "half"
+    half.write_bytes(copy.read_bytes()[:5_000])
+    half.replace(place)
+    with pytest.raises(StorageError):
+        ring.read()
+    place.unlink()
+    with pytest.raises(StorageError, match="is missing"):
+        ring.read()
+    assert ring.any_usable()
+    copy.replace(place)
+    ring.read()
+    assert ring.any_usable()
     ring.close()
 
 

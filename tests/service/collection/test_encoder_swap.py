@@ -1,6 +1,7 @@
 """Tests of a service whose collection gets another encoder: queries use the encoder of their generation."""
 
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 from shutil import copytree
@@ -146,6 +147,26 @@ def test_a_service_set_to_another_encoder_keeps_the_old_generation(
         swap(data, encoders[0])
         soon(lambda: ready(client)["degraded"] == [])
         assert 200 == client.get("/v1/papers/new").status_code
+
+
+def test_an_older_generation_is_opened_once_for_all_cursors(data: Path, encoders: tuple[str, str]) -> None:
+    """Threads with cursors of one older generation wait for one opening."""
+    opened: list[str | None] = []
+    n_threads = 4
+    older = SearchEngine(open_snapshot(data), lambda: load_annotator(encoders[0]), n_candidates=200)
+
+    def reopen(generation: str | None, beside: SearchEngine) -> SearchEngine:
+        opened.append(generation)
+        soon(lambda: engines._reopening.n_joined == n_threads - 1)
+        return older
+
+    swap(data, encoders[1])
+    newer = SearchEngine(open_snapshot(data), lambda: load_annotator(encoders[1]), n_candidates=200)
+    engines = Engines(newer, data, reopen=reopen)
+    with ThreadPoolExecutor(n_threads) as threads:
+        found = list(threads.map(engines.at, [older.digest] * n_threads))
+    assert [older] * n_threads == found
+    assert [older.snapshot.generation] == opened
 
 
 def test_what_could_not_be_served_is_not_opened_again_and_again(

@@ -144,6 +144,21 @@ def test_a_missing_file_is_damage_but_not_one_that_is_served_no_more(data: Path)
     assert (0, []) == (scrub.damaged, scrub.degradations())
 
 
+def test_a_file_that_cannot_be_read_is_damage_and_the_others_are_compared(data: Path) -> None:
+    """A read error counts as damage of that file alone, and ends when the file is restored."""
+    clock = Clock()
+    scrub, _ = scrub_of(data, clock)
+    (path,) = data.rglob("vectors.npy")
+    kept = path.rename(path.with_name("kept"))
+    path.symlink_to("/proc/self/mem")  # reading its beginning is an I/O error
+    scrub.step()
+    assert (1, True) == (scrub.damaged, scrub.passed_at is not None)
+    kept.replace(path)
+    clock.now = 601.0
+    scrub.step()
+    assert 0 == scrub.damaged
+
+
 def test_the_next_start_reads_what_the_scrub_found(data: Path) -> None:
     """Once the scrub has found damage, the next start finds it too, even with unchanged file times."""
     (path,) = data.rglob("vectors.npy")

@@ -168,10 +168,14 @@ def test_metrics_answer_while_nobody_else_is_answered(
         read = values(client.get("/metrics").text)  # one scrape reads the values one after the other
         assert (1, 3) == (value(read, "akin_requests_running"), value(read, "akin_requests_in_flight"))
         assert [503, 503] == [client.post("/v1/search", json=BY_ID).status_code for _ in range(2)]
+        assert 429 == client.get("/recommendations/v1/papers/forpaper/a").status_code
         read = values(client.get("/metrics").text)
-        assert 2 == value(read, "akin_refusals_total", reason="overloaded")
+        assert 3 == value(read, "akin_refusals_total", reason="overloaded")
         refused = {"route": "/v1/search", "method": "POST", "status": "503"}
         assert 2 == value(read, "akin_request_duration_seconds_count", **refused)
+        path = "/recommendations/v1/papers/forpaper/{paper_id}"
+        scholar = {"route": path, "method": "GET", "status": "429"}
+        assert 1 == value(read, "akin_request_duration_seconds_count", **scholar)
         gate.set()
         for thread in asking:
             thread.join()

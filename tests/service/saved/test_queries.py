@@ -339,6 +339,21 @@ def test_a_feed_is_read_by_whoever_knows_its_address(data: Path) -> None:
             soon(lambda: client.get(later).status_code == 401)
 
 
+def test_readers_of_a_closed_feed_take_no_turns_of_the_next(data: Path) -> None:
+    """Whoever has the address of a closed feed uses up its own rate, not that of the feed opened since."""
+    with serving(data, rate=3) as client:
+        path = save(client)
+        address = client.post(f"{path}/feed").json()["feed"]
+        client.delete(f"{path}/feed")
+        read = [client.get(address).status_code for _ in range(4)]
+        assert [404, 404, 404, 429] == read
+    with serving(data, rate=3) as client:
+        later = client.post(f"{path}/feed").json()["feed"]
+        read = [client.get(address).status_code for _ in range(4)]
+        assert [404, 404, 404, 429] == read
+        assert 200 == client.get(later).status_code
+
+
 def test_an_admin_leaves_the_mark_of_others_where_it_is(data: Path) -> None:
     """An admin key reads others' queries, makes and revokes feeds and deletes, but marks nothing as seen."""
     with Keys.open(data / CATALOG_FILE) as keys:

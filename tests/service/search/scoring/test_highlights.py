@@ -6,7 +6,30 @@ import pytest
 from models.transport import Plan
 from models.types import Paper, Sentence, Unit
 from service.search.aspect import Part
-from service.search.explain import explain
+from service.search.explain import MAX_OMITTED_SEEDS, explain
+
+
+def test_omitted_cells_of_contrasts_and_of_negatives_are_summed_apart() -> None:
+    """However many seeds are omitted, sums of what a negative took off hold nothing of a contrast."""
+    n = MAX_OMITTED_SEEDS
+    parts = [
+        Part(np.ones((1, 2), np.float32), (0,), away=True, seed=number // 2, negative=number % 2 == 1)
+        for number in range(2 * n)
+    ]
+    plan = Plan(np.ones((1, 1)), np.ones((1, 1)), -1.0, 0.0, 0.0, True, 1)
+    ranked = explain(
+        Paper("p", "T", "x.", (Sentence("x.", 0, 2),)),
+        parts,
+        [(number, plan) for number in range(2 * n)],
+        -np.arange(1.0, 2 * n + 1),
+        unit=Unit.SENTENCE,
+        max_alignments=0,
+    )
+    sums = {
+        kind: sum(each.weight for each in ranked.omitted if each.negative is kind) for kind in (False, True)
+    }
+    assert {False: -float(n * n), True: -float(n * (n + 1))} == sums
+    assert [None, None] == [each.seed for each in ranked.omitted[n:]]
 
 
 @pytest.mark.parametrize(
