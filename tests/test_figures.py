@@ -38,7 +38,7 @@ STAGE = Row(STAGES, "search by id: explaining", "ms", 3.0, "the whole search", 1
 # Pages generated as a whole from files; a test compares each with its file.
 MADE = {
     MEASURED / f"{name}.md"
-    for name in ("gpu", "objectives", "objectives-gpu", "performance", "real-corpus", "scale")
+    for name in ("gpu", "objectives", "objectives-gpu", "performance", "real-corpus", "scale", "two-million")
 }
 BETWEEN_MARKS = re.compile(r"<!-- (?:figures|comparisons|source): .*?<!-- end -->", re.S)
 CODE = re.compile(r"```.*?```|`[^`]*`", re.S)
@@ -151,6 +151,15 @@ def test_the_page_of_speed_is_made_from_its_figures() -> None:
     assert page(results) == (ROOT / "docs" / "measured" / "performance.md").read_text(encoding="utf-8")
     drawn = (ROOT / "docs" / "measured" / "performance.svg").read_text(encoding="utf-8")
     assert picture(results) == drawn
+
+
+def test_the_page_of_two_million_rows_is_made_from_its_figures() -> None:
+    """two-million.md is generated from two-million.json, and judges the goals for so many rows."""
+    results = json.loads((MEASURED / "two-million.json").read_text(encoding="utf-8"))
+    assert page(results) == (MEASURED / "two-million.md").read_text(encoding="utf-8")
+    judged = [row for row in results["rows"] if row["goal"] == "P4" and row["is_met"] is not None]
+    assert judged
+    assert all("2,000,000 rows" in row["what"] for row in judged)
 
 
 def test_the_page_of_real_papers_is_made_from_its_figures() -> None:

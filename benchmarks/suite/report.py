@@ -97,7 +97,7 @@ _REASONS: Final = {
 # What the quick suite does not measure.
 _LARGE: Final = (
     " The goals for large collections are measured apart: by `--suite full` over [two million made-up "
-    "rows](measurements.md#two-million-made-up-rows-2026-11-27), by `benchmarks.serving.latency` over "
+    "rows](two-million.md), by `benchmarks.serving.latency` over "
     "[188,635 real papers](real-corpus.md)."
 )
 RATIOS: Final = (
