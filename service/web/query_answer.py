@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from indexer.corpus.library.names import name_of
-from models.types import Paper
+from models.types import Paper, Sentence
 from service.api.answers import Answers, RankedOut, write_page
 from service.api.dependencies.cursors import Paging
 from service.api.schemas.base import pasted_paper
@@ -78,11 +78,22 @@ def read(engine: SearchEngine, page_query: PageQuery) -> Paper | None:
 
     Raises PaperNotFoundError, QueryError, DeadlineError.
     """
+    return _read(engine, page_query)[0]
+
+
+def _read(engine: SearchEngine, page_query: PageQuery) -> tuple[Paper | None, Sequence[Sentence]]:
+    """Return ``read``, and its sentences that can be chosen: those that the encoder reads."""
     if page_query.paper:
-        return engine.snapshot.paper(engine.snapshot.position(page_query.paper))
-    if page_query.abstract:
-        return analyze(engine.annotator, pasted_paper(page_query.title, page_query.abstract)).paper
-    return one_sentence(page_query.text) if page_query.text else None
+        position = engine.snapshot.position(page_query.paper)
+        paper, n_unread = engine.snapshot.paper(position), engine.snapshot.dropped_sentences(position)
+    elif page_query.abstract:
+        found = analyze(engine.annotator, pasted_paper(page_query.title, page_query.abstract))
+        paper, n_unread = found.paper, found.dropped_sentences
+    elif page_query.text:
+        paper, n_unread = one_sentence(page_query.text), 0
+    else:
+        return None, ()
+    return paper, paper.sentences[: len(paper.sentences) - n_unread]
 
 
 def answer(engine: SearchEngine, paging: Paging, answers: Answers, page_query: PageQuery) -> QueryAnswer:
@@ -185,8 +196,8 @@ def _first_papers(engine: SearchEngine, query: SearchQuery, most: int) -> Search
 def _resolve_query(engine: SearchEngine, paging: Paging, page_query: PageQuery) -> _ResolvedQuery:
     # Validate before reading a text that may be too long; chosen sentences can only be checked afterwards.
     replace(page_query, sentences=(), facets=(), unlike_sentences=(), unlike_facets=()).request()
-    paper = read(engine, page_query)
-    page_query = page_query.settled(() if paper is None else paper.sentences)
+    paper, sentences = _read(engine, page_query)
+    page_query = page_query.settled(sentences)
     body = page_query.request()
     query, engine = paging.at(body.cursor, body.to_query())
     out: type[RankedOut] = RecommendationsOut if isinstance(body, RecommendationsIn) else SearchOut

@@ -1,7 +1,7 @@
 """Conversion between saved queries and addresses of the page."""
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -12,7 +12,7 @@ from models.types import Facet
 from service.api.schemas.saved.queries import Kind, to_query
 from service.saved.saved_queries import SavedQuery
 from service.search.aspect import Contrast
-from service.search.query import SearchQuery
+from service.search.query import SearchQuery, Seed
 from service.web.address.further import Further
 from service.web.address.page_query import DEFAULT_LIMIT, PageQuery
 
@@ -48,9 +48,9 @@ def page_query_of(query: SearchQuery, paper_id: str) -> PageQuery | None:
     unlike = seed.aspect.unlike or Contrast()
     page_query = PageQuery(
         paper=paper_id,
-        sentences=seed.aspect.sentences or (),
+        sentences=_ascending(seed.aspect.sentences),
         facets=seed.aspect.facets,
-        unlike_sentences=unlike.sentences or (),
+        unlike_sentences=_ascending(unlike.sentences),
         unlike_facets=unlike.facets,
         year_from=filters.year_from,
         year_to=filters.year_to,
@@ -74,9 +74,20 @@ def _query(page_query: PageQuery) -> SearchQuery | None:
 
 
 def _as_shown(query: SearchQuery) -> SearchQuery:
-    """Return the query with all details of papers and alignments, as the page requests them."""
+    """Return the query as the page requests it: with all details, sentences in order, and stripped texts."""
     default = SearchQuery(query.seeds)
-    return replace(query, include=default.include, max_alignments=default.max_alignments)
+    seeds, negatives = (tuple(map(_in_order, side)) for side in (query.seeds, query.negatives))
+    shown = replace(query, include=default.include, max_alignments=default.max_alignments)
+    return replace(shown, seeds=seeds, negatives=negatives)
+
+
+def _in_order(seed: Seed) -> Seed:
+    aspect, unlike = seed.aspect, seed.aspect.unlike
+    if unlike is not None and unlike.sentences:
+        unlike = replace(unlike, sentences=_ascending(unlike.sentences))
+    numbers = aspect.sentences and _ascending(aspect.sentences)
+    text = seed.text and seed.text.strip()
+    return replace(seed, text=text, aspect=replace(aspect, sentences=numbers, unlike=unlike))
 
 
 def _search(body: _Body) -> PageQuery:
@@ -110,18 +121,23 @@ def _start(given: _Body) -> dict[str, Any]:
         return {"text": abstract[0]}
     return {
         "paper": given.get("paper_id", ""),
-        "text": given.get("text", ""),
+        "text": given.get("text", "").strip(),
         "title": given.get("title", ""),
         "abstract": abstract,
     }
 
 
 def _like(given: _Body) -> dict[str, Any]:
-    return {"sentences": tuple(given.get("sentences", ())), "facets": _facets(given)}
+    return {"sentences": _ascending(given.get("sentences")), "facets": _facets(given)}
 
 
 def _unlike(given: _Body) -> dict[str, Any]:
-    return {"unlike_sentences": tuple(given.get("sentences", ())), "unlike_facets": _facets(given)}
+    return {"unlike_sentences": _ascending(given.get("sentences")), "unlike_facets": _facets(given)}
+
+
+def _ascending(numbers: Iterable[int] | None) -> tuple[int, ...]:
+    """Return the numbers of sentences as an address has them: in order, each once."""
+    return tuple(sorted({*(numbers or ())}))
 
 
 def _facets(given: _Body) -> tuple[Facet, ...]:

@@ -260,6 +260,17 @@ def test_a_file_is_read_into_the_list(visit: VisitFn, tmp_path: Path) -> None:
     expect(page.get_by_role("button", name="Start with 2 papers")).to_be_enabled()
 
 
+@pytest.mark.parametrize("encoding", ["utf-16", "cp1252"])
+def test_a_file_that_is_not_utf_8_is_read(visit: VisitFn, tmp_path: Path, encoding: str) -> None:
+    """A file of a spreadsheet (UTF-16) or of an old program (Windows-1252) is read as on the library page."""
+    file = tmp_path / "list.txt"
+    file.write_bytes(f"{TITLES[3]}\nCafé\n".encode(encoding))
+    page = visit("/batch")
+    page.get_by_label("Or a file of yours").set_input_files(file)
+    expect(page.locator("#matched .count")).to_contain_text("1 of 2 lines match")
+    expect(page.locator("#list")).to_have_value(f"{TITLES[3]}\nCafé\n")
+
+
 def test_results_that_come_late_are_shown(visit_at: VisitFn, site: str) -> None:
     """Results after the first ones get a link to them, also if the page of the results failed once."""
     page = visit_at(site, "/batch")

@@ -160,6 +160,11 @@ def test_what_the_page_cannot_ask_is_said(client: TestClient, kept: dict[str, An
         ),
         ({"search": {"query": {"paper_id": "w/1"}, "fields": "brief"}}, None),
         ({"search": {"query": {"paper_id": "w/1"}, "max_alignments": 3}}, PageQuery(paper="w/1")),
+        (
+            {"search": {"query": {"paper_id": "w/1"}, "sentences": [1, 0]}},
+            PageQuery(paper="w/1", sentences=(0, 1)),
+        ),
+        ({"search": {"query": {"text": "whales sing\n"}}}, PageQuery(text="whales sing")),
     ],
 )
 def test_what_a_program_saved_is_opened_where_it_asks_the_same(
@@ -189,6 +194,8 @@ def test_new_papers_are_shown_until_they_are_seen(client: TestClient) -> None:
     assert "Whales sing songs." in page.text
     assert re.search(r"Added on \d{1,2} [A-Z][a-z]+ \d{4}", page.text)
     assert {"Songs of whales", "Estates"} == set(titles(page_at(client, f"{path}?weak=1")))
+    links = page_at(client, f"{path}?whole=1").all("a")
+    assert f"{path}?weak=1&whole=1" in [each.get("href") for each in links]
     marked = next(each for each in page.all("form") if each.get("action", "").endswith("/seen"))
     assert 200 == client.post(marked["action"], content=marked["data-body"], headers=JSON).status_code
     seen = page_at(client, path)

@@ -56,7 +56,8 @@ async def new_papers(
         view = view_saved(saved.summary, feed_path(request, saved.summary))
         query = to_query(saved.summary.kind, saved.body)
         start, is_own = page_query_of_saved(saved), saved.summary.owner == owner_of(caller)
-        return render("news.html", news=view_news(engine, view, query, start, news, is_own=is_own), weak=weak)
+        shown_news = view_news(engine, view, query, start, news, is_own=is_own)
+        return render("news.html", news=shown_news, weak=weak, whole=whole)
 
     return await with_news(request, engine, query_id, shown, limit=MAX_NEWS if whole else None, weak=weak)
 

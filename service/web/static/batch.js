@@ -252,11 +252,22 @@ async function earlier() {
   of("before").replaceChildren(...(list?.querySelector("li") ? [list] : []));
 }
 
+// A file's text: UTF-8, UTF-16 with its mark, or Windows-1252.
+async function textOf(file) {
+  const bytes = await file.arrayBuffer();
+  const marked = { 254: "utf-16be", 255: "utf-16le" }[new Uint8Array(bytes)[0]];
+  try {
+    return new TextDecoder(marked, { fatal: !marked }).decode(bytes);
+  } catch {
+    return new TextDecoder("windows-1252").decode(bytes);
+  }
+}
+
 // A file is read into the box, and its lines are matched.
 async function choose() {
   const [file] = of("file").files;
   if (!file) return;
-  of("list").value = await file.text();
+  of("list").value = await textOf(file);
   changed();
 }
 

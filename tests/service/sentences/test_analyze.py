@@ -4,6 +4,7 @@ import json
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote_plus
 
 import numpy as np
 import pytest
@@ -17,7 +18,7 @@ from indexer.snapshot.opening import open_snapshot
 from models.annotator import Annotator
 from models.encoder import Encoder
 from models.facets import FACETS, SHIPPED_WEIGHTS
-from models.types import EncodedPaper, EncoderSpec, Paper, Sentence
+from models.types import EncodedPaper, EncoderSpec, Facet, Paper, Sentence
 from service.api.schemas.search.sentences import AnalyzeOut
 from service.app import create_app
 from service.resolve.analysis import Analysis
@@ -25,6 +26,7 @@ from service.search.engine import SearchEngine
 from service.settings import Settings
 from tests.support.annotators import KeywordTagger
 from tests.support.answers import warned
+from tests.support.examples.pages import page_at, query_of
 
 
 class ShortSighted:
@@ -97,6 +99,14 @@ def test_sentences_past_the_limit_are_counted_and_tagged(client: TestClient) -> 
     """Sentences that the encoder did not read are counted and still in the answer."""
     answer = analyzed(client, abstract=ABSTRACT)
     assert (4, 2) == (len(answer["sentences"]), answer["dropped_sentences"])
+
+
+def test_a_facet_stays_chosen_where_not_all_of_it_is_read(client: TestClient) -> None:
+    """A form cannot send the box of a sentence that was not read; the facet still stays the facet."""
+    text = quote_plus("We propose a gauge. Floods are frequent. We propose one more.")
+    page = page_at(client, f"/?title=T&abstract={text}&facet=method&s=0&n=20")
+    kept = query_of(page.all("a", class_="stays")[0]["href"])
+    assert ((Facet.METHOD,), ()) == (kept.facets, kept.sentences)
 
 
 def test_a_foreign_abstract_gets_a_warning(client: TestClient) -> None:
