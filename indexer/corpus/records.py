@@ -106,11 +106,10 @@ def _parsed(text: bytes | str) -> object:
     except orjson.JSONDecodeError as error:
         if (b"NaN" if isinstance(text, bytes) else "NaN") not in text:  # type: ignore[operator]  # both or neither
             raise
-        try:
-            with_nulls = json.dumps(json.loads(text, parse_constant=lambda _: None))
+        try:  # orjson again, which refuses half a character
+            return orjson.loads(json.dumps(json.loads(text, parse_constant=lambda _: None)))
         except (ValueError, RecursionError):
             raise error from None
-        return orjson.loads(with_nulls)  # which refuses what json accepts: half a character
 
 
 def first_record(head: str) -> JsonObject:

@@ -77,9 +77,9 @@ def _with_line_feeds(stream: io.BufferedReader) -> _Pieces:
 def _ends_lines_with_returns(begin: bytes) -> bool:
     """Return whether a file with this beginning ends lines with carriage returns, as old Macs do.
 
-    The first line has one, and most lines have: a quoted cell may hold line feeds.
+    The first line has one, and most lines have. A quoted cell may hold line feeds.
     """
-    begin = begin.rstrip(b"\r")
+    begin = b"".join(begin.split(b'"')[::2]).rstrip(b"\r")
     n_returns, n_feeds = begin.count(b"\r"), begin.count(b"\n")
     return n_returns - begin.count(b"\r\n") > n_feeds and b"\r" in begin.split(b"\n", 1)[0].rstrip(b"\r")
 

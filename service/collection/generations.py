@@ -171,14 +171,22 @@ class Engines:
     def at(self, digest: bytes) -> SearchEngine:
         """Return the engine of the generation with this digest of its manifest.
 
-        Raises CursorExpiredError if that generation is gone.
+        Raises CursorExpiredError if that generation is gone, DeadlineError.
         """
         current = self.current
         if current.digest == digest:
             return current
+        engine = self._known(digest) or self._reopening.run(digest, lambda: self._opened(digest))
+        self.pin(engine)
+        return engine
+
+    def _known(self, digest: bytes) -> SearchEngine | None:
         with self._lock:
             pinned = self._pinned.get(digest)
-        engine = pinned[0] if pinned else self._reopening.run(digest, lambda: self._on_disk(digest))
+        return pinned[0] if pinned else None
+
+    def _opened(self, digest: bytes) -> SearchEngine:
+        engine = self._known(digest) or self._on_disk(digest)  # another thread may have opened it meanwhile
         self.pin(engine)
         return engine
 

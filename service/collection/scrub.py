@@ -127,7 +127,7 @@ class Scrub:
         with storage_errors(file.path):
             try:
                 self._open = _Open(file, file.path.open("rb"))
-            except FileNotFoundError:
+            except (FileNotFoundError, PermissionError):
                 self._end_file(file, intact=False)
 
     def _read_on(self, opened: _Open, most: int) -> int:

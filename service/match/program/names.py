@@ -20,6 +20,7 @@ _MARK = re.compile("[\u0300-\u036f]")
 _APOSTROPHE = re.compile("['’ʼ`´]")
 _HYPHEN = re.compile("[-‐‑‒–]")
 _CAPITALS = re.compile(r"\b[A-Z]{2,3}\b")
+_DOCTOR = re.compile(r"\bph\.\s?d\b\.?")
 
 # First and last name; the first is empty if the name is a single word.
 _Spelling = tuple[str, str]
@@ -67,7 +68,7 @@ class NameIndex:
                 identified |= {each for own in _spellings(known_as) for each in (own, _initial(own))}
         for author in paper.authors:
             found |= self._whole.get(_folded(author), set())
-            if identified.isdisjoint(_spellings(author)):
+            if identified.isdisjoint(_spellings(author, initials=False)):
                 found |= {name for name in self._alike(author) if not _are_namesakes(name, author)}
         return found
 
@@ -94,17 +95,17 @@ def _folded(name: str) -> str:
     return one_form(name).casefold()
 
 
-def _spellings(name: str) -> set[_Spelling]:
+def _spellings(name: str, *, initials: bool = True) -> set[_Spelling]:
     """Return first and last name, with hyphenated words as one word and as two; none for an address.
 
-    A first name of two or three capitals may be initials (JK Quill), so its first letter is one more.
+    A first name of two or three capitals may be ``initials`` (JK Quill), so its first letter is one more.
     """
     if "@" in name:
         return set()
     bare = name.removeprefix("~").rstrip(_DIGITS).replace("_", " ")
-    capitals = {word.casefold() for word in _CAPITALS.findall(bare)}
+    capitals = {word.casefold() for word in _CAPITALS.findall(bare)} if initials else set()
     plain = _MARK.sub("", unicodedata.normalize("NFKD", bare.casefold())).translate(_LETTERS)
-    plain = _APOSTROPHE.sub("", plain)
+    plain = _DOCTOR.sub(" phd", _APOSTROPHE.sub("", plain))
     found = set()
     for joint in ("", " "):
         parts = [_words(part) for part in _HYPHEN.sub(joint, plain).split(",")]

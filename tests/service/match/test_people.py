@@ -31,6 +31,7 @@ WRITTEN = paper("s", "Moss", "Moss grows.")
         ("AM Quill", "Ada Mary Quill"),
         ("BO QUILL", "Bo Quill"),
         ("Ada Quill", "Dr. Ada Quill, PhD"),
+        ("Ada Quill", "Ada Quill, Ph.D."),
         ("Ada Quill", "Ada Quill, Jr."),
         ("Ada Quill III", "Quill, Ada"),
         ("Ada Quill", "Ada Quill 0002"),
@@ -67,6 +68,12 @@ def test_one_person(profile: str, author: str) -> None:
 def test_two_people(profile: str, author: str) -> None:
     """Other names and addresses are other people."""
     assert set() == NameIndex([profile]).of(replace(WRITTEN, authors=(author,)))
+
+
+def test_a_short_name_in_capitals_is_not_taken_for_initials_of_somebody_known() -> None:
+    """An author whose name may be initials of a known person may also be somebody else."""
+    both = replace(WRITTEN, authors=("Lin Wang", "LI WANG"), author_ids=("~Lin_Wang1", "li@example.org"))
+    assert {"~Li_Wang1", "Li M. Wang"} <= NameIndex(["~Li_Wang1", "Li M. Wang"]).of(both)
 
 
 def test_ids_tell_people_of_one_name_apart() -> None:
