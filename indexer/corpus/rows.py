@@ -40,7 +40,7 @@ _HEADING = re.compile(
 _ATTRIBUTES = r"""(?:\s++[a-z][\w:.-]*+\s*+=\s*+(?:"[^"<>]*+"|'[^'<>]*+'|[^\s"'<>=]++))*+\s*+/?>"""
 _INLINE_TAG = re.compile(
     r"</?(?:mml:[a-z-]+|(?:jats:)?(?:i|b|u|em|strong|italic|bold|underline|overline|strike|roman|sans-serif|"
-    r"fixed-case|sub|sup|sc|scp|tt|code|span|a|uri|ext-link|xref|monospace|named-content|styled-content|"
+    r"fixed-case|sub|sup|inf|sc|scp|tt|code|span|a|uri|ext-link|xref|monospace|named-content|styled-content|"
     r"inline-formula|tex-math|alternatives))" + _ATTRIBUTES,
     re.I,
 )

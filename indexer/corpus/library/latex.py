@@ -7,7 +7,7 @@ from typing import Any
 from pylatexenc.latex2text import LatexNodes2Text, get_default_latex_context_db
 
 # A letter under an accent, and an accent with its letter or none.
-_LETTER = r"\\(?:[ijoOlL]|ae|AE|oe|OE|aa|AA)(?![a-zA-Z])|[a-zA-Z]"
+_LETTER = r"\\(?:[ijoOlL]|ae|AE|oe|OE|aa|AA)(?![a-zA-Z])\s{0,5}|[a-zA-Z]"
 _SIGN = r"\\(?:[\"'`^~=.]\s{0,5}|[cvuHkrbdt](?:(?![a-zA-Z])\s{0,5}))"
 _ACCENT = rf"{_SIGN}(?:\{{\s{{0,5}}(?:{_LETTER})?\s{{0,5}}\}}|{_LETTER})"
 # Tried in order, each in linear time: mathematics, macros removed with their argument, accents, other macros.

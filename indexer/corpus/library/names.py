@@ -8,7 +8,8 @@ from urllib.parse import unquote
 # Old DOIs have a part like <391::AID-ASI1> before a digit; other angle brackets do not belong to a DOI.
 _DOI_NUMBER = r"(10\.\d{4,9}/(?:[^\s\"<>{}]|<[^\s\"<>{}:/]{0,40}:[^\s\"<>{}]{0,80}>(?=\d))+)"
 _DOI = re.compile(r"(?<![\w.])" + _DOI_NUMBER)
-_ARXIV_NUMBER = r"(\d{4}\.\d{4,5}|[a-z]{2,8}(?:-[a-z]{2,3})?(?:\.[A-Za-z]{2})?/\d{7})(?:v\d{1,3})?"
+_ARXIV_FIELD = r"(?:q-[a-z]{2,4}|[a-z]{2,8}(?:-[a-z]{2,4})?)(?:\.[A-Za-z]{2})?"
+_ARXIV_NUMBER = rf"(\d{{4}}\.\d{{4,5}}|{_ARXIV_FIELD}/\d{{7}})(?:v\d{{1,3}})?"
 _ARXIV_BARE = re.compile(_ARXIV_NUMBER)
 _ARXIV_NAMED = re.compile(
     r"(?:\barxiv:\s{0,5}|arxiv\.org/(?:abs|pdf|html)/|\b10\.48550/arxiv\.)" + _ARXIV_NUMBER, re.IGNORECASE

@@ -39,6 +39,7 @@ def test_entities_become_characters_once(text: str, expected: str) -> None:
         ("a<jats:break/>b<jats:disp-quote>c<jats:bold>d</jats:bold></jats:disp-quote>e", "a b cd e"),
         ("<jats:strike>un</jats:strike>fit <jats:sans-serif>P</jats:sans-serif>CR", "unfit PCR"),
         ("<jats:overline>x</jats:overline>s, <fixed-case>B</fixed-case>ERT", "xs, BERT"),
+        ("CO<inf>2</inf> and 10<sup>-3</sup>", "CO2 and 10-3"),
         ('<scp>R</scp> in <jats:uri a="b">m<mml:mo>/</mml:mo>s</jats:uri>', "R in m/s"),
     ],
 )

@@ -41,6 +41,7 @@ from service.api.exports import latex_text, one_line
         (r"Nguy{\~{\^e}}n, Tr{\`{\^a}}n, \'{\^{o}}, {\d{\^e}}, \~{ \^\i }", "Nguyễn, Trần, ố, ệ, î̃"),
         (r"as in\citep[see][p. 3]{b}, \citet*[a][b]{c}.", "as in, ."),
         (r"{\noopsort{1973b}}1973", "1973"),
+        (r"Mart\'\i nez, na\"\i ve \'\i{} x", "Martínez, naïve í x"),
         ("unbalanced { and }", "unbalanced  and "),
         ("a last \\", "a last \\"),
     ],

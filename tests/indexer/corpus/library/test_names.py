@@ -30,6 +30,8 @@ SICI = "10.1002/(SICI)1097-4571(199009)41:6<391::AID-ASI1>3.0.CO;2-9"
         ("arXiv: 2212.11867v12", "arxiv:2212.11867"),
         ("https://arxiv.org/pdf/2212.11867v2.pdf", "arxiv:2212.11867"),
         ("hep-th/9901001v1", "arxiv:hep-th/9901001"),
+        ("arXiv:q-bio/0401001", "arxiv:q-bio/0401001"),
+        ("https://arxiv.org/abs/alg-geom/9202004", "arxiv:alg-geom/9202004"),
         ("arxiv:math.GT/0309136", "arxiv:math.gt/0309136"),
         ("31452104", "pmid:31452104"),
         ("PMID: 31452104", "pmid:31452104"),
