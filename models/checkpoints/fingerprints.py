@@ -70,4 +70,6 @@ def _decisive_settings(settings: VocabularySettings) -> dict[str, Any]:
         decisive["strip_accents"] = settings.strip_accents
     if not settings.split_chinese:
         decisive["split_chinese"] = False
+    if settings.ends is not None:
+        decisive["ends"] = settings.ends
     return decisive

@@ -9,7 +9,14 @@ from typing import Any
 import torch
 from jaxtyping import Float32
 from safetensors import safe_open
-from transformers import MODEL_FOR_MASKED_LM_MAPPING, MODEL_MAPPING, AutoConfig, AutoModel, PreTrainedModel
+from transformers import (
+    MODEL_FOR_MASKED_LM_MAPPING,
+    MODEL_MAPPING,
+    AutoConfig,
+    AutoModel,
+    BertConfig,
+    PreTrainedModel,
+)
 from transformers.utils import logging as transformers_logging
 
 from models.checkpoints.checkpoints import CONFIG, LAYER_MIX, WEIGHTS, LocalCheckpoint, read_json
@@ -19,8 +26,6 @@ from models.encoders.pooling import pad_batch
 from models.encoders.wordpieces import WordPieces
 from models.errors import WeightsError
 
-# The type of a model if config.json does not state it.
-_USUAL = "bert"
 # The ends of the names of buffers that older releases of transformers saved within layers.
 _BUFFERS = ("position_ids", "inv_freq")
 # The probe of a model: its number of tokens, and how far its states may differ, relative to the largest.
@@ -54,10 +59,13 @@ def load_transformer(folder: Path) -> PreTrainedModel:
     DistilBERT, ModernBERT and similar. Raises WeightsError for another model, for a configuration that cannot
     be right, for incomplete weights and for weights that its layers do not read.
     """
-    stated = read_json(folder / CONFIG).get("model_type", _USUAL)
+    settings = read_json(folder / CONFIG)
+    stated = settings.get("model_type", BertConfig.model_type)
     try:
         with quiet_transformers():
-            config = AutoConfig.from_pretrained(str(folder), local_files_only=True, trust_remote_code=False)
+            # Without a type, AutoConfig guesses by the name of the folder.
+            kind = AutoConfig if "model_type" in settings else BertConfig
+            config = kind.from_pretrained(str(folder), local_files_only=True, trust_remote_code=False)
             model, report = _from_pretrained(folder, config) if _is_bidirectional(config) else (None, {})
     except Exception as error:  # a wrong value in the configuration can raise an error of any class
         reason = f"{type(error).__name__}: {error}"

@@ -8,6 +8,7 @@ from tokenizers import Tokenizer
 from tokenizers.models import WordPiece
 from tokenizers.normalizers import BertNormalizer
 from tokenizers.pre_tokenizers import BertPreTokenizer
+from tokenizers.processors import TemplateProcessing
 
 from models.checkpoints.checkpoints import VOCABULARY, tokenizer_file
 from models.checkpoints.vocabulary import vocabulary_settings
@@ -150,4 +151,8 @@ def _from_vocabulary(folder: Path) -> Tokenizer:
     tokenizer.pre_tokenizer = BertPreTokenizer()
     # So that a literal "[SEP]" in a text becomes the token, as in ASPIRE's tokenizer (semantics 3.1).
     tokenizer.add_special_tokens([token for token in SPECIAL_TOKENS if token in vocabulary])
+    if settings.ends is not None:
+        begin, end = settings.ends
+        numbers = [(token, vocabulary[token]) for token in settings.ends]
+        tokenizer.post_processor = TemplateProcessing(single=f"{begin} $A {end}", special_tokens=numbers)
     return tokenizer

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from jaxtyping import Int64
 
-from indexer.corpus.library.names import name_of
+from indexer.corpus.library.names import doi_in, name_of
 from indexer.snapshot.segment import Segment
 from indexer.snapshot.snapshot import Snapshot
 from models.errors import PaperNotFoundError
@@ -110,6 +110,8 @@ def _by_address(url: str) -> Names:
         known = _by_s2_page(last)
     elif host.endswith("openalex.org") and _OPENALEX.fullmatch(last):
         known = SCHEMES["mag"](last[1:])
+    elif doi := doi_in(url):  # publishers put it into their addresses
+        known = _by_doi(doi)
     return Names(known.ids, known.doi, address_key(url))
 
 

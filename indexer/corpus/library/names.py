@@ -43,6 +43,9 @@ _FORM = re.compile(
     r"|(?<=\d)v\d{1,2}(?:\.[a-z-]{1,12}){0,2}(?:\+html)?){1,3}$",
     re.IGNORECASE,
 )
+# Oxford University Press adds the number of the article, and the name of a file.
+_OXFORD = re.compile(r"//academic\.oup\.com/", re.IGNORECASE)
+_OF_OXFORD = re.compile(r"/[0-9]{2,9}(?:/[^/]{1,200}\.pdf)?$")
 # The start of a query or a fragment; one kind of old DOI ends in #.
 _NOT_OF_A_PATH = re.compile(r"\?|(?<!;2-)#")
 _SUFFIXES = frozenset({"Jr", "Sr", "II", "III", "IV"})
@@ -157,7 +160,9 @@ def _doi_of_word(word: str) -> str | None:
     for part in (path, *(each for query in queries for each in query.split("&"))):
         if found := _DOI.search(_plain(part)):
             doi = found[1].rstrip(_NOT_AT_THE_END + "/")
-            return doi if _RESOLVER.search(path) else _FORM.sub("", doi)
+            if _RESOLVER.search(path):
+                return doi
+            return (_OF_OXFORD if _OXFORD.search(path) else _FORM).sub("", doi)
     return None
 
 

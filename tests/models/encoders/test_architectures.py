@@ -80,9 +80,9 @@ def own_tokenizer(kind: str) -> Tokenizer:
     return tokenizer
 
 
-def write_encoder(folder, kind, **settings):
+def write_encoder(folder, kind, tokenizer=None, **settings):
     """Write a tiny random encoder of an architecture with its tokenizer, as published; return the folder."""
-    tokenizer = own_tokenizer(kind)
+    tokenizer = tokenizer or own_tokenizer(kind)
     settings = {"initializer_range": 0.3, **ARCHITECTURES.get(kind, SIZES), **settings}
     config = transformers.AutoConfig.for_model(kind, vocab_size=tokenizer.get_vocab_size(), **settings)
     torch.manual_seed(0)
@@ -286,3 +286,28 @@ def test_the_padding_token_of_roberta_changes_the_fingerprint(tmp_path):
     (folder / "config.json").write_text(json.dumps(config))
     fingerprints.append(load_encoder(str(folder), device="cpu").spec.fingerprint)
     assert fingerprints[0] == fingerprints[2] != fingerprints[1]
+
+
+def test_vocab_txt_of_mpnet_gives_the_vectors_of_its_tokenizer_json(tmp_path):
+    """MPNet's vocabulary also holds BERT's tokens, but ``<s>`` and ``</s>`` begin and end a text."""
+    tokenizer = word_tokenizer("<s>", "</s>", "[CLS]", "[SEP]", "<mask>")
+    ends = [(token, tokenizer.token_to_id(token)) for token in ("<s>", "</s>")]
+    tokenizer.post_processor = TemplateProcessing(single="<s> $A </s>", special_tokens=ends)
+    folder = write_encoder(tmp_path / "mpnet", "mpnet", tokenizer, **ARCHITECTURES["mpnet"])
+    expected = load_encoder(str(folder), device="cpu").encode(PAPERS)
+    (folder / "tokenizer.json").unlink()
+    words = sorted(tokenizer.get_vocab(), key=tokenizer.token_to_id)
+    (folder / "vocab.txt").write_text("\n".join(words))
+    for found, own in zip(load_encoder(str(folder), device="cpu").encode(PAPERS), expected, strict=True):
+        np.testing.assert_array_equal(found.sentences, own.sentences)
+
+
+def test_a_configuration_without_a_type_is_of_bert(tmp_path):
+    """SciBERT's config.json states no type: it is BERT's, whatever the folder is called."""
+    folder = write_encoder(tmp_path / "roberta-like", "bert", **ARCHITECTURES["bert"])
+    expected = load_encoder(str(folder), device="cpu").encode(PAPERS)
+    config = json.loads((folder / "config.json").read_text())
+    del config["model_type"]
+    (folder / "config.json").write_text(json.dumps(config))
+    for found, own in zip(load_encoder(str(folder), device="cpu").encode(PAPERS), expected, strict=True):
+        np.testing.assert_array_equal(found.sentences, own.sentences)

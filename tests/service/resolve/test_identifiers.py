@@ -50,6 +50,8 @@ SAME = [
     ("10.1093/mind/lix.236.433", "plain:1"),
     ("URL:https://doi.org/10.1093/mind/lix.236.433", "plain:1"),
     ("https://dx.doi.org/10.1093%2Fmind%2Flix.236.433", "plain:1"),
+    ("https://academic.oup.com/mind/article/doi/10.1093/mind/LIX.236.433/986238", "plain:1"),
+    ("https://link.springer.com/content/pdf/10.48550/arXiv.2106.15928.pdf", "arxiv:2106.15928"),
     ("ARXIV:2106.15928", "arxiv:2106.15928"),
     ("arXiv:2106.15928v3", "arxiv:2106.15928"),
     ("DOI:10.48550/arXiv.2106.15928", "arxiv:2106.15928"),

@@ -10,6 +10,7 @@ from typing import Any
 
 import httpx
 import numpy as np
+from scipy.stats import theilslopes
 
 from tests.support.servers.patience import soon
 
@@ -19,20 +20,25 @@ FACETS = ("background", "method", "result")
 
 @dataclass(frozen=True)
 class Held:
-    """The resources of the process after a round: private memory in MiB, open files and sockets, threads."""
+    """The resources of the process after a round: private memory in MiB, open files and sockets, threads.
 
+    ``second`` is the time since the soak began.
+    """
+
+    second: float
     memory_mib: float
     files: int
     threads: int
 
     @classmethod
-    def of(cls, pid: int) -> "Held":
+    def of(cls, pid: int, second: float) -> "Held":
         """Read the resources of ``pid`` from /proc; memory mapped from files does not count."""
         status = dict(
             line.split(":", 1)
             for line in Path(f"/proc/{pid}/status").read_text(encoding="ascii").splitlines()
         )
         return cls(
+            round(second, 1),
             int(status["RssAnon"].split()[0]) / 1024,
             sum(1 for _ in Path(f"/proc/{pid}/fd").iterdir()),
             int(status["Threads"]),
@@ -60,10 +66,10 @@ class Soak:
             reader.start()
         try:
             with httpx.Client(base_url=self.address, timeout=60) as client:
-                number = 0
+                number, began = 0, time.monotonic()
                 while goes_on(number):
                     self._write(client, number)
-                    self.held.append(Held.of(self.pid))
+                    self.held.append(Held.of(self.pid, time.monotonic() - began))
                     on_round(number, self.held[-1])
                     number += 1
         finally:
@@ -72,13 +78,13 @@ class Soak:
                 reader.join()
 
     def _ask(
-        self, client: httpx.Client, method: str, path: str, body: object = None, status: int = 200
+        self, client: httpx.Client, method: str, path: str, body: object = None, *statuses: int
     ) -> httpx.Response:
-        """Send a request; record a status other than ``status`` in ``wrong``."""
+        """Send a request; record in ``wrong`` a status that is none of ``statuses`` (or not 200)."""
         answer = client.request(method, path, json=body)
         with self._lock:
             self.n_requests += 1
-            if answer.status_code != status:
+            if answer.status_code not in (statuses or (200,)):
                 self.wrong.append(f"{method} {path}: {answer.status_code} {answer.text[:200]}")
         return answer
 
@@ -91,8 +97,7 @@ class Soak:
                 body: dict[str, Any] = {"query": {"paper_id": one}, "limit": 10}
                 cursor = self._ask(client, "POST", "/v1/search", body).json().get("next_cursor")
                 # The generation of the cursor may have been removed meanwhile (410), which is no fault.
-                if client.post("/v1/search", json={**body, "cursor": cursor}).status_code not in {200, 410}:
-                    self.wrong.append("a second page")
+                self._ask(client, "POST", "/v1/search", {**body, "cursor": cursor}, 200, 410)
                 self._ask(client, "POST", "/v1/search", {**body, "facet": draw.choice(FACETS)})
                 pasted = {
                     "title": f"Paper {draw.random()}",
@@ -120,23 +125,31 @@ class Soak:
         ]
         self._ask(client, "POST", "/v1/papers?wait=true", {"papers": papers})
         for i in range(WRITTEN if number >= 2 else 0):
-            client.delete(f"/v1/papers/soak-{number - 2}-{i}")
+            self._ask(client, "DELETE", f"/v1/papers/soak-{number - 2}-{i}", None, 204, 202)
         named = {"name": f"round {number}", "search": {"query": {"paper_id": self.ids[0]}}}
         saved = self._ask(client, "POST", "/v1/queries", named, 201).headers["Location"]
         self._ask(client, "GET", f"{saved}/new")
-        self._ask(client, "DELETE", saved, status=204)
+        self._ask(client, "DELETE", saved, None, 204)
         batch = self._ask(client, "POST", "/v1/batches", {"seeds": self.ids[:5], "limit": 3}, 202).headers[
             "Location"
         ]
         soon(lambda: client.get(batch).json()["state"] in {"done", "failed"})
         self._ask(client, "GET", f"{batch}/results")
-        self._ask(client, "DELETE", batch, status=204)
+        self._ask(client, "DELETE", batch, None, 204)
 
     def grown(self, what: str) -> tuple[float, float]:
         """Return the median of ``what`` over the third quarter of the rounds, and over the last quarter."""
         values = np.array([getattr(each, what) for each in self.held])
         third, last = np.array_split(values, 4)[2:]
         return float(np.median(third)), float(np.median(last))
+
+    def memory_per_hour(self) -> float:
+        """Return the slope of the memory over the second half of the rounds, in MiB an hour (Theil-Sen)."""
+        half = self.held[len(self.held) // 2 :]
+        seconds, memory = (
+            np.array([getattr(each, what) for each in half]) for what in ("second", "memory_mib")
+        )
+        return 3600 * float(theilslopes(memory, seconds).slope)
 
 
 def for_seconds(seconds: float) -> Callable[[int], bool]:
