@@ -224,12 +224,13 @@ def main() -> None:
     if given.data is None:
         parser.error("DATA is missing: a folder that `akin index` made")
     indexing = json.loads(given.indexing.read_text(encoding="utf-8")) if given.indexing else None
-    spec = open_engine(Settings(data=given.data)).snapshot.manifest.encoder
+    manifest = open_engine(Settings(data=given.data)).snapshot.manifest
     options = ("queries", "seed", "add", "delete", "tune")
     figures: dict[str, Any] = {
         "machine": machine(),
         "about": given.about,
-        "encoder": spec.name,
+        "encoder": manifest.encoder.name,
+        "precision": manifest.arguments["precision"],
         "options": {name: getattr(given, name) for name in options},
     }
     states = {"as indexed": measured(given.data, given.queries, given.seed)}
@@ -241,9 +242,10 @@ def main() -> None:
                 figures["effort"], how = chosen.effort, f"tuned to {given.tune:.0%}"
                 states[how] = measured(copy, given.queries, given.seed)
                 engine = open_engine(Settings(data=copy))
-                papers = sampled(engine, given.queries, given.seed)[:_LOOKED_UP]
+                papers = sampled(engine, given.queries, given.seed)
                 with faiss_threads(1):
-                    rows += look_ups(engine, papers, f", {how}")
+                    rows += look_ups(engine, papers[:_LOOKED_UP], f", {how}")
+                    rows += collections.queries(engine, papers, f", {how}")
     if given.add or given.delete:
         with _copy(given.data) as copy:
             figures["seconds"] = change(copy, given.add, given.delete)

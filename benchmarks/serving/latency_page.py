@@ -24,6 +24,8 @@ def page(figures: Mapping[str, Any]) -> str:
     n_papers = states["as indexed"]["size"]["papers"]
     given = " ".join(f"--{name} {value}" for name, value in options.items() if value)
     rows = rows_of(dict(figures))
+    if any(row.goal == "P7" for row in rows):
+        given += " --indexing FIGURES.json"
     goals = (
         f"**{counted(rows)}** They are those of [the suite](performance.md). What is compared took turns in "
         f"the same process: searches with every core, FAISS Flat with one thread. {RATIOS}"
@@ -34,7 +36,7 @@ def page(figures: Mapping[str, Any]) -> str:
     parts = [
         f"# Speed, {n_papers:,} real papers",
         made_by(f"python -m benchmarks.serving.latency DATA {given}", figures["machine"]),
-        f"{figures['about']} Encoded with `{figures['encoder']}`.".strip(),
+        f"{figures['about']} Encoded with `{figures['encoder']}`{_precision(figures)}.".strip(),
         "## How long a search takes",
         " ".join(_how(figures)),
         "\n".join(_table(states)),
@@ -44,6 +46,11 @@ def page(figures: Mapping[str, Any]) -> str:
         *below,
     ]
     return "\n\n".join(parts) + "\n"
+
+
+def _precision(figures: Mapping[str, Any]) -> str:
+    """Return the number format of the encoder, which figures state since 2026-12-01."""
+    return f" in {figures['precision']}" if "precision" in figures else ""
 
 
 def _how(figures: Mapping[str, Any]) -> Iterable[str]:

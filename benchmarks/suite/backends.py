@@ -195,6 +195,8 @@ def _stages(index: FaissCodesIndex, rows: np.ndarray, queries: np.ndarray, what:
         }
         for name, seconds in in_turns(actions, rounds=1, warm=False).items():
             spent[name] += seconds
+    bare = {OURS: spent[WHOLE], "FAISS's own calls": spent[codes]}
+    yield beside(bare, "FAISS's own calls", goal="P4", what=what, inverted=True)
     for part in (lists, codes, scores):
         yield share(f"{what}: {part}", spent[part], spent[WHOLE])
 

@@ -1,10 +1,12 @@
 """Indexing, queries and storage of one collection with the default encoder: goals P5 to P8."""
 
 import json
+import os
 import shutil
 import statistics
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 
@@ -13,7 +15,7 @@ import numpy as np
 import torch
 
 from benchmarks.suite import stages, storage
-from benchmarks.suite.backends import FlatAlone, synthetic
+from benchmarks.suite.backends import FlatAlone, faiss_threads, synthetic
 from benchmarks.suite.encoders import NAIVE_BATCH, one_minus_cosine, read_papers
 from benchmarks.suite.rows import OURS, Row, beside, in_turns, installed, seconds_of
 from benchmarks.suite.txtai_engine import TxtaiEngine, encoded
@@ -33,7 +35,8 @@ from service.settings import Settings
 LIMIT, QUERIES = 10, 100
 _COMPARED = 64
 _HITS, _FEWER_HITS = 500, 402  # rows that a search asks the index for, with words and without
-_INDEX, _FEWER = "the index alone", "the index alone, as many rows"
+_INDEX, _FEWER, _FLAT = "the index alone", "the index alone, as many rows", "FAISS Flat alone"
+_ENCODER = "the encoder alone"
 _TXTAI = "txtai, hybrid, the same encoder"
 _BARE = "search by id without words and explanation"
 _GOAL_PAPERS = 100_000  # the goals of a search by id are for 250,000
@@ -53,11 +56,25 @@ def rows(corpus: Path, n_papers: int, *, threads: int) -> Iterator[Row]:
         engine = open_engine(Settings(data=data, device="cpu"))
         engine.warm_up()
         yield from queries(engine, papers)
+        with every_core() as n_cores:
+            yield from by_text(engine, papers[:QUERIES], f"among {len(papers):,} papers, {n_cores} threads")
         yield from stages.rows(engine, papers)
         yield from stages.of_pages(engine, data, [paper.id for paper in papers])
         yield from storage.on_disk(engine, data)
         yield from storage.in_memory(engine, data)
     yield from storage.cold_reads()
+
+
+@contextmanager
+def every_core() -> Iterator[int]:
+    """Let the encoder and the index use every core; yield how many there are."""
+    before, n_cores = torch.get_num_threads(), len(os.sched_getaffinity(0))
+    torch.set_num_threads(n_cores)
+    try:
+        with faiss_threads(n_cores):
+            yield n_cores
+    finally:
+        torch.set_num_threads(before)
 
 
 def _indexing(annotator: Annotator, papers: Sequence[Paper], data: Path) -> Iterator[Row]:
@@ -75,8 +92,8 @@ def _indexing(annotator: Annotator, papers: Sequence[Paper], data: Path) -> Iter
 
     encoder = annotator.encoder
     encoder.encode(papers[:64])
-    actions = {OURS: indexed, "the encoder alone": partial(encoder.encode, papers)}
-    peers, apart = [("the encoder alone", "P7", 0.9)], ""
+    actions = {OURS: indexed, _ENCODER: partial(encoder.encode, papers)}
+    peers, apart = [(_ENCODER, "P7", 0.9)], ""
     if installed("sentence-transformers"):
         theirs, apart = _by_sentence_transformers(encoder, papers)
         actions["sentence-transformers, batches of 32"] = theirs
@@ -145,67 +162,43 @@ def _by_sentence_transformers(encoder: Encoder, papers: Sequence[Paper]) -> tupl
     return partial(encode, texts), note
 
 
-def queries(engine: SearchEngine, papers: Sequence[Paper]) -> Iterator[Row]:
+def queries(engine: SearchEngine, papers: Sequence[Paper], how: str = "") -> Iterator[Row]:
     """Compare a search by id with its index call, and one of a given text with the encoder's call.
 
-    The searches are for some of the ``papers``; txtai is compared if these are the whole collection. The
-    goals P5 are for large collections, and count candidates and transport: no words, no explanation.
+    The searches are for some of the ``papers``; txtai is compared if these are the whole collection. ``how``
+    says in which state the collection is.
+    """
+    drawn = np.random.default_rng(0).choice(len(papers), min(QUERIES, len(papers)), replace=False).tolist()
+    chosen = [papers[number] for number in drawn]
+    among = f"among {len(engine.snapshot):,} papers{how}"
+    yield from _by_id(engine, chosen, among)
+    txtai = installed("txtai") and len(papers) == len(engine.snapshot)
+    neighbour = TxtaiEngine(papers, encoded(papers, engine.annotator.encoder), hybrid=True) if txtai else None
+    yield from by_text(engine, chosen, among, neighbour)
+
+
+def _by_id(engine: SearchEngine, chosen: Sequence[Paper], among: str) -> Iterator[Row]:
+    """Compare searches by id with the index alone.
+
+    The goals P5 are for large collections, and count candidates and transport: no words, no explanation.
     """
     snapshot = engine.snapshot
-    drawn = np.random.default_rng(0).choice(len(papers), min(QUERIES, len(papers)), replace=False).tolist()
-    places = [snapshot.position(papers[number].id) for number in drawn]
-    n_papers = len(snapshot)
-    is_large = n_papers >= _GOAL_PAPERS
-    ids: dict[str, list[float]] = {OURS: [], _BARE: [], _INDEX: [], _FEWER: [], "FAISS Flat alone": []}
+    is_large = len(snapshot) >= _GOAL_PAPERS
     # In a large collection this takes seconds a paper, and candidates are compared with it apart.
     flat = None if is_large else FlatAlone.build(snapshot.gather(snapshot.positions)[0])
-    pasted: dict[str, list[float]] = {OURS: [], "the encoder alone": []}
-    typed: dict[str, list[float]] = {OURS: [], "the encoder alone": []}
-    encoder = engine.annotator.encoder
-    neighbour = None
-    if installed("txtai") and len(papers) == n_papers:
-        neighbour, pasted[_TXTAI] = TxtaiEngine(papers, encoded(papers, encoder), hybrid=True), []
-    for number, place in zip(drawn, places, strict=True):
-        paper = papers[number]
-        vectors = snapshot.gather(np.array([place]))[0]
-        pasted_paper = Paper("", paper.title, paper.abstract, paper.sentences)
-        by_id = SearchQuery((Seed(paper.id),), limit=LIMIT)
+    ids: dict[str, list[float]] = {OURS: [], _BARE: [], _INDEX: [], _FEWER: [], _FLAT: []}
+    for paper in chosen:
+        vectors = snapshot.gather(np.array([snapshot.position(paper.id)]))[0]
+        whole = SearchQuery((Seed(paper.id),), limit=LIMIT)
         bare = SearchQuery((Seed(paper.id),), limit=LIMIT, words=0.0, include=frozenset())
-        by_text = SearchQuery((Seed(paper=pasted_paper),), limit=LIMIT)
-        words = paper.sentences[0].text
-        by_words = SearchQuery((Seed(text=words),), limit=LIMIT)
-        for spent, actions in (
-            (
-                ids,
-                {
-                    OURS: partial(engine.search, by_id),
-                    _BARE: partial(engine.search, bare),
-                    _INDEX: partial(snapshot.index.search, vectors, _HITS, together=True),
-                    _FEWER: partial(snapshot.index.search, vectors, _FEWER_HITS, together=True),
-                    **({"FAISS Flat alone": partial(flat.search, vectors, _HITS)} if flat else {}),
-                },
-            ),
-            (
-                pasted,
-                {
-                    OURS: partial(engine.search, by_text),
-                    "the encoder alone": partial(encoder.encode, [pasted_paper]),
-                    **(
-                        {_TXTAI: partial(neighbour.search, pasted_paper, LIMIT, encoder)} if neighbour else {}
-                    ),
-                },
-            ),
-            (
-                typed,
-                {
-                    OURS: partial(engine.search, by_words),
-                    "the encoder alone": partial(encoder.encode, [one_sentence(words)]),
-                },
-            ),
-        ):
-            for name, seconds in in_turns(actions, rounds=1, warm=False).items():
-                spent[name] += seconds
-    among = f"among {n_papers:,} papers"
+        actions = {
+            OURS: partial(engine.search, whole),
+            _BARE: partial(engine.search, bare),
+            _INDEX: partial(snapshot.index.search, vectors, _HITS, together=True),
+            _FEWER: partial(snapshot.index.search, vectors, _FEWER_HITS, together=True),
+            **({_FLAT: partial(flat.search, vectors, _HITS)} if flat else {}),
+        }
+        _take_turns(actions, ids)
     for what, name, index, judged in (
         (f"search by id {among}", OURS, _INDEX, False),
         (f"{_BARE} {among}", _BARE, _FEWER, is_large),
@@ -213,26 +206,35 @@ def queries(engine: SearchEngine, papers: Sequence[Paper]) -> Iterator[Row]:
         spent, most = {**ids, OURS: ids[name]}, 1.3 if judged else None
         yield beside(spent, index, goal="P5", what=what, inverted=True, most=most)
         if flat is not None:
-            yield beside(spent, "FAISS Flat alone", goal="P5", what=what, inverted=True)
+            yield beside(spent, _FLAT, goal="P5", what=what, inverted=True)
         middle, last = (1000 * float(np.percentile(ids[name], q)) for q in (50, 95))
         yield Row("P5", f"{what}, median", "ms", middle, most=5.0 if judged else None)
         yield Row("P5", f"{what}, 95th percentile", "ms", last, most=7.0 if judged else None)
-    yield beside(
-        pasted,
-        "the encoder alone",
-        goal="P6",
-        what=f"search of a pasted paper {among}",
-        inverted=True,
-        most=1.3,
-    )
-    yield beside(
-        typed,
-        "the encoder alone",
-        goal="P6",
-        what=f"search by a typed sentence {among}",
-        inverted=True,
-        most=1.3,
-    )
+
+
+def by_text(
+    engine: SearchEngine, chosen: Sequence[Paper], among: str, neighbour: TxtaiEngine | None = None
+) -> Iterator[Row]:
+    """Compare searches of pasted papers and by typed sentences with the encoder's call: goal P6."""
+    encoder = engine.annotator.encoder
+    pasted: dict[str, list[float]] = {OURS: [], _ENCODER: [], **({_TXTAI: []} if neighbour else {})}
+    typed: dict[str, list[float]] = {OURS: [], _ENCODER: []}
+    for paper in chosen:
+        given = Paper("", paper.title, paper.abstract, paper.sentences)
+        actions = {
+            OURS: partial(engine.search, SearchQuery((Seed(paper=given),), limit=LIMIT)),
+            _ENCODER: partial(encoder.encode, [given]),
+            **({_TXTAI: partial(neighbour.search, given, LIMIT, encoder)} if neighbour else {}),
+        }
+        _take_turns(actions, pasted)
+        words = paper.sentences[0].text
+        actions = {
+            OURS: partial(engine.search, SearchQuery((Seed(text=words),), limit=LIMIT)),
+            _ENCODER: partial(encoder.encode, [one_sentence(words)]),
+        }
+        _take_turns(actions, typed)
+    for what, spent in (("of a pasted paper", pasted), ("by a typed sentence", typed)):
+        yield beside(spent, _ENCODER, goal="P6", what=f"search {what} {among}", inverted=True, most=1.3)
     if neighbour:
         yield beside(
             pasted,
@@ -242,3 +244,9 @@ def queries(engine: SearchEngine, papers: Sequence[Paper]) -> Iterator[Row]:
             inverted=True,
             note="it returns ids and scores only",
         )
+
+
+def _take_turns(actions: Mapping[str, Callable[[], object]], spent: Mapping[str, list[float]]) -> None:
+    """Run each action once, and add its seconds to ``spent``."""
+    for name, seconds in in_turns(actions, rounds=1, warm=False).items():
+        spent[name] += seconds

@@ -6,7 +6,7 @@
 import json
 import math
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import groupby
 from pathlib import Path
 from typing import Any, Final
@@ -65,6 +65,8 @@ _TITLES: Final = {
     "P8": "Memory and disk",
     "": "Figures without a goal",
 }
+# The searches whose stages explain why a goal is missed.
+_SEARCHES: Final = {"P5": ["search by id"], "P6": ["search of a pasted paper", "search by a typed sentence"]}
 # Why a goal is missed: a reason is shown as long as one row of its table misses the goal.
 _REASONS: Final = {
     "P1": "Each pair is solved separately, in float64, so that its score does not depend on the others. The "
@@ -74,17 +76,16 @@ _REASONS: Final = {
     "P2": "Stored rows are also widened to float32, each when it is compared; the table of "
     "stages below shows the share of the distances. The goal is in milliseconds, so it depends on the "
     "processor.",
-    "P4": "Most of a call is FAISS's scan of the codes in the lists that are probed, as the table of stages "
-    "below shows. With fewer lists a search is faster and finds fewer: `akin tune` measures both.",
+    "P4": "Most of a call is FAISS's scan of the codes in the lists that are probed "
+    "([shares](two-million.md)). With fewer lists a search is faster and finds fewer: `akin tune` measures "
+    "both.",
     "P5": "The bounds count candidates and transport alone, as the rows without words and explanation do, in "
     "a collection of 250,000 papers whose index finds 95 % of the nearest sentences. The usual effort finds "
     "more, for which FAISS scans the codes of more lists; `akin tune` chooses less. A whole search also "
-    "finds papers by words and explains each result. [Among 188,635 papers](real-corpus.md), finding "
-    "candidates takes longest; the table of stages below shows what each part takes.",
-    "P6": "After encoding, a search does what a search by id does: candidates, transport and, most of all, "
-    "the explanation of 10 results. This takes about as long for a typed sentence as for an abstract, which "
-    "takes much longer to encode; the table of stages below shows each part. The larger the encoder, "
-    "the less the rest counts.",
+    "finds papers by words and explains each result.",
+    "P6": "After encoding, a search does what a search by id does: candidates, transport, and the "
+    "explanation of 10 results. This takes about as long for a typed sentence as for an abstract, which "
+    "takes much longer to encode. The larger the encoder, the less the rest counts.",
     "P7": "bfloat16 is computed by torch, which multiplies matrices faster in it, and little else ([number "
     "formats](../decisions/models/number-formats.md) has the shares). OpenVINO computes bfloat16 faster; it "
     "is not used for it, so that the vectors of a collection do not depend on which packages are installed.",
@@ -94,12 +95,12 @@ _REASONS: Final = {
 }
 
 
-# What the quick suite does not measure.
-_LARGE: Final = (
-    " The goals for large collections are measured apart: by `--suite full` over [two million made-up "
-    "rows](two-million.md), by `benchmarks.serving.latency` over "
-    "[188,635 real papers](real-corpus.md)."
-)
+# The pages with goals, by file; this page has none.
+_PAGES: Final = {
+    "": "here",
+    "two-million": "[two million made-up rows](two-million.md)",
+    "real-corpus": "[188,635 real papers](real-corpus.md)",
+}
 RATIOS: Final = (
     "A ratio is the median over the rounds, with its quartiles (of three rounds: the least and the largest): "
     "Akin is so many times *as fast*, or takes so many times *as long*. Compare ratios rather than times, "
@@ -143,8 +144,22 @@ def counted(rows: Sequence[Row]) -> str:
     return f"{stated}; of the {len(in_c)} for a kernel in C, which Akin does not have, {sum(in_c) or 'none'}."
 
 
-def page(figures: dict[str, Any]) -> str:
-    """Return the documentation page, in Markdown."""
+def overview(apart: Mapping[str, Sequence[Row]]) -> list[str]:
+    """Return how many goals each page meets, by goal; ``apart`` has the rows of each page by its file."""
+    lines = [f"| goal | {' | '.join(_PAGES[name] for name in apart)} |", f"|---|{'---|' * len(apart)}"]
+    for goal, title in _TITLES.items():
+        cells = []
+        for rows in apart.values():
+            met = [row.is_met for row in rows if row.goal == goal and row.is_met is not None]
+            cells.append(f"{sum(met)} of {len(met)}" if met else "")
+        if any(cells):
+            lines.append(f"| {goal}: {title} | {' | '.join(cells)} |")
+    every = [row for rows in apart.values() for row in rows]
+    return [f"**On all pages, {counted(every)}**", "\n".join(lines)]
+
+
+def page(figures: dict[str, Any], others: Mapping[str, dict[str, Any]] | None = None) -> str:
+    """Return the documentation page, in Markdown; ``others`` are the figures of large collections by file."""
     rows = rows_of(figures)
     suite, only = figures["suite"], figures.get("only", [])
     title, command = "# Speed, compared with other software", f"python -m benchmarks --suite {suite}"
@@ -157,7 +172,8 @@ def page(figures: dict[str, Any]) -> str:
             "Akin and what it is compared with took turns in the same process, on one thread each, except "
             f"over HTTP and where a row says otherwise. {RATIOS}"
         ),
-        f"**{counted(rows)}**{'' if suite == 'full' else _LARGE}",
+        f"**{counted(rows)}**" if not others else f"Here, {counted(rows)}",
+        *(overview({"": rows, **{name: rows_of(each) for name, each in others.items()}}) if others else []),
         *([] if only else [_PICTURE]),
         *goal_sections(rows),
     ]
@@ -191,8 +207,18 @@ def goal_sections(rows: Sequence[Row]) -> list[str]:
         parts += ["\n".join(lines), *(["\n".join(notes)] if notes else [])]
         why = _REASONS.get(what, "")
         if why and any(row.is_met is False for row in own) and (stages or "below" not in why):
-            parts.append(f"Why not all goals are met here: {why}")
+            parts.append(" ".join(["Why not all goals are met here:", why, *_shares(what, rows)]))
     return parts + stages
+
+
+def _shares(goal: str, rows: Sequence[Row]) -> Iterator[str]:
+    """Yield which parts of the searches of a goal take longest."""
+    for kind in _SEARCHES.get(goal, ()):
+        own = [row for row in rows if row.goal == STAGES and row.what.startswith(f"{kind}: ")]
+        parts = {row.what.split(": ")[1]: row.ratio or 0.0 for row in own if "measured" not in row.what}
+        longest = sorted(parts, key=lambda part: -parts[part])[:3]
+        if longest:
+            yield f"Of a {kind}, {', '.join(f'{part} takes {100 * parts[part]:.0f} %' for part in longest)}."
 
 
 def stages_section(rows: Sequence[Row]) -> list[str]:
@@ -205,7 +231,7 @@ def stages_section(rows: Sequence[Row]) -> list[str]:
         *(f"| {row.what} | {number(row.ours)} {row.unit} | {100 * (row.ratio or 0):.0f} % |" for row in rows),
     ]
     lead = (
-        "Medians. The parts of a search are measured during the search, except where it says after it, and "
+        "Medians. The parts of a search are measured during it, except where it says before or after, and "
         "what a page adds as a share of its search. Those of encoding are measured during it, other parts "
         "separately, in turns."
     )
@@ -249,10 +275,19 @@ def picture(figures: dict[str, Any]) -> str:
     return ET.tostring(svg, encoding="unicode") + "\n"
 
 
+def read_others(folder: Path) -> dict[str, dict[str, Any]]:
+    """Return the figures of large collections in a folder, by the names of their files."""
+    files = {name: folder / f"{name}.json" for name in _PAGES if name}
+    return {
+        name: json.loads(file.read_text(encoding="utf-8")) for name, file in files.items() if file.exists()
+    }
+
+
 def write_report(file: Path) -> None:
     """Write the page and its chart next to the file of rows."""
     figures = json.loads(file.read_text(encoding="utf-8"))
-    file.with_suffix(".md").write_text(page(figures), encoding="utf-8")
+    others = {} if figures.get("only") else read_others(file.parent)
+    file.with_suffix(".md").write_text(page(figures, others), encoding="utf-8")
     if not figures.get("only"):
         file.with_suffix(".svg").write_text(picture(figures), encoding="utf-8")
 

@@ -8,6 +8,7 @@ by the torch implementation, run to 1e-12, exact plans by POT's network simplex.
 import time
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Final
@@ -26,6 +27,7 @@ from models.types import rows_of
 from tests.support.examples.models.vectors import clustered_vectors
 
 PAIRS, DIM, BEST = 1_000, 384, 20
+_THREADS: Final = 4  # that score the same papers at the same time
 _APART: Final = 5  # of this many stored papers, one is a candidate
 _ROUGH: Final = 2e-5  # a marginal error that suffices for the goal, which allows as large an error of a score
 _SERVED: Final = "as a page of results is ranked: bounds leave most pairs unsolved"
@@ -260,7 +262,11 @@ def rows() -> Iterator[Row]:
             "P3", f"largest bound of an error in an answer, {regime}", "distance", gaps.max(), most=1e-4
         )
         yield Row(
-            "P3", f"scores that depend on the batch, {regime}", "of 1,000", batch_dependent(papers), most=0
+            "P3",
+            f"scores that depend on batch, order or threads, {regime}",
+            "of 1,000",
+            batch_dependent(papers),
+            most=0,
         )
 
 
@@ -374,8 +380,13 @@ def _keep(kept: list[np.ndarray], score: Callable[[Papers], np.ndarray], papers:
 
 
 def batch_dependent(papers: Papers) -> float:
-    """Count papers with a score that differs in any bit alone or in reverse order from all together."""
+    """Count papers with a score that differs in any bit from all together.
+
+    They are scored alone, in reverse order, and in several threads at the same time.
+    """
     together = ours(papers)
+    with ThreadPoolExecutor(_THREADS) as pool:
+        at_once = list(pool.map(lambda _: ours(papers), range(_THREADS)))
     bounds = list(zip(papers.offsets[:-1].tolist(), papers.offsets[1:].tolist(), strict=True))
     alone = np.array(
         [score_papers(papers.query, papers.rows[a:b], np.array([0, b - a])).scores[0] for a, b in bounds]
@@ -383,4 +394,4 @@ def batch_dependent(papers: Papers) -> float:
     backwards = np.concatenate([papers.rows[a:b] for a, b in reversed(bounds)])
     ends = np.concatenate([[0], np.cumsum([b - a for a, b in reversed(bounds)])])
     reverse = score_papers(papers.query, backwards, ends).scores[::-1]
-    return float(np.count_nonzero((alone != together) | (reverse != together)))
+    return float(np.count_nonzero(np.any([each != together for each in (alone, reverse, *at_once)], axis=0)))
