@@ -19,8 +19,8 @@ _begun: list[subprocess.Popen[bytes]] = []
 def compile_in_background() -> None:
     """Start a process that compiles all loops, without waiting for it, unless they are on disk or begun.
 
-    Called while papers are indexed, which takes as long, so that the first search afterwards does not take
-    half a minute. Does nothing if numba cannot store machine code.
+    Called when papers are indexed and when a collection is opened: a search within the next half minute
+    compiles what it needs itself. Does nothing if numba cannot store machine code.
     """
     if _begun or is_on_disk(add_products):  # the last loop that ``compile_all`` calls
         return

@@ -40,6 +40,7 @@ from akin.client.responses.sentences import Analysis, SentenceAnswer
 from akin.client.responses.vectors import Embedding, PaperVectorsAnswer
 from akin.client.signatures import all_like, spelt
 from akin.client.uploads import Papers
+from akin.compiling import compile_in_background
 from akin.local.folder import as_answer, checked
 from akin.local.saved_queries import WithSavedQueries
 from models.errors import InputError, SnapshotError, StorageError
@@ -97,7 +98,7 @@ def open_collection(data: str | Path, *, device: str | None = None) -> "Collecti
     """Open the collection in the folder ``data``; raises SnapshotMissingError if there is none.
 
     The encoder is loaded on ``device`` (default: AKIN_DEVICE, else ``auto``) when it is first needed, to
-    encode pasted text.
+    encode pasted text. The scoring loops are compiled in the background, once after an installation.
     """
     if not isinstance(data, str | Path):
         raise InputError(f"akin.open takes the path of a data folder, not {type(data).__name__}.")
@@ -105,6 +106,7 @@ def open_collection(data: str | Path, *, device: str | None = None) -> "Collecti
         raise InputError("akin.open takes a data folder, not an address; for a service, use akin.Client.")
     collection = Collection(Path(data), device=device)
     len(collection)
+    compile_in_background()
     return collection
 
 

@@ -62,18 +62,20 @@ def machine_code(folder: Path) -> set[Path]:
 
 
 @pytest.mark.system
-@pytest.mark.parametrize("way", ["command", "library"])
-def test_indexing_has_the_loops_compiled(tmp_path: Path, way: str) -> None:
-    """After the first ``akin index`` or ``akin.index``, the loops that searches need are compiled."""
+@pytest.mark.parametrize("way", ["command", "library", "opened"])
+def test_the_first_use_has_the_loops_compiled(tmp_path: Path, hashed_data: Path, way: str) -> None:
+    """After the first ``akin index``, ``akin.index`` or ``akin.open``, the loops of searches are compiled."""
     papers: list[dict[str, object]] = [
         {"id": f"p{n}", "title": f"Title {n}", "abstract": f"Sentence {n}."} for n in range(3)
     ]
     corpus, data, kept = write_corpus(tmp_path / "c.jsonl", papers), tmp_path / "data", tmp_path / "kept"
-    command = ["-m", "akin", "index", str(corpus), "--data", str(data), "--encoder", "hashing"]
-    library = ["-c", f"import akin; akin.index({str(corpus)!r}, {str(data)!r}, encoder='hashing')"]
+    ways = {
+        "command": ["-m", "akin", "index", str(corpus), "--data", str(data), "--encoder", "hashing"],
+        "library": ["-c", f"import akin; akin.index({str(corpus)!r}, {str(data)!r}, encoder='hashing')"],
+        "opened": ["-c", f"import akin; akin.open({str(hashed_data)!r}).close()"],
+    }
     environment = os.environ | {"NUMBA_CACHE_DIR": str(kept)}
-    arguments = command if way == "command" else library
-    subprocess.run([sys.executable, *arguments], env=environment, capture_output=True, check=True)
+    subprocess.run([sys.executable, *ways[way]], env=environment, capture_output=True, check=True)
     waited_until = time.monotonic() + 300
     while not any("add_products" in path.name and path.suffix == ".nbi" for path in machine_code(kept)):
         assert time.monotonic() < waited_until, "nothing compiled the loops"
