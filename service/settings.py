@@ -15,6 +15,7 @@
 | `AKIN_FUNCTIONS`    | empty       | file     | function weights for sentences; empty: the snapshot's own  |
 | `AKIN_DEVICE`       | `auto`      | name     | `auto`, `cpu`, `cuda` or `cuda:N`: encoder and index       |
 | `AKIN_PRECISION`    | `float32`   | name     | `float32`, `bfloat16` or `auto`: pasted and added papers   |
+| `AKIN_TOGETHER`     | `1`         | texts    | simultaneous ones are encoded in a batch of so many        |
 | `AKIN_CANDIDATES`   | `200`       | papers   | least number of papers that are re-ranked                  |
 | `AKIN_SECRET`       | empty       | text     | signs cursors, feeds; 32 characters or more; empty: stored  |
 | `AKIN_LOG_LEVEL`    | `info`      | name     | `debug`, `info`, `warning` or `error`                      |
@@ -84,6 +85,7 @@ class Settings(BaseSettings):
     device: str = Field(default="auto", pattern=f"^({DEVICE_NAME.pattern})$")
     # With int8, added papers would be less exact than the others of a collection.
     precision: Literal["float32", "bfloat16", "auto"] = "float32"
+    together: int = Field(default=1, ge=1, le=1_000)
     candidates: int = Field(default=200, ge=1, le=10_000)
     secret: SecretStr | None = Field(default=None, min_length=32)
     log_level: Literal["debug", "info", "warning", "error"] = "info"

@@ -19,6 +19,7 @@ from tests.support.servers.processes import service_process
 
 SECONDS = 4.0
 CLIENTS = (1, 4, 16, 64)
+TOGETHER = 8  # texts that are encoded together, and clients that send them
 _DEMO = Path(akin.__file__).parent / "demo" / "papers.jsonl"
 _ROUNDS, _WINDOWS = 40, 3
 _AS_JSON = "the same as JSON"
@@ -34,19 +35,27 @@ def rows(folder: Path) -> Iterator[Row]:
     arguments = BuildArguments(encoder="minilm", device="cpu")
     annotator = load_annotator("minilm", device="cpu")
     build([_DEMO], folder, annotator, arguments=arguments, on_progress=ignore_progress)
-    ids = [json.loads(line)["id"] for line in _DEMO.read_text(encoding="utf-8").splitlines()]
+    papers = [json.loads(line) for line in _DEMO.read_text(encoding="utf-8").splitlines()]
+    ids = [paper["id"] for paper in papers]
     variables = {"AKIN_RATE": "0", "AKIN_CACHE_MIB": "0", "AKIN_LOG_LEVEL": "error", "OMP_NUM_THREADS": "1"}
     with service_process(folder, **variables) as (_, client):
         yield from _small_answers(client, ids)
         yield from _clients(str(client.base_url), ids)
+    with (
+        service_process(folder, **variables, AKIN_RUNNING=str(TOGETHER)) as (_, alone),
+        service_process(folder, **variables, AKIN_TOGETHER=str(TOGETHER)) as (_, together),
+    ):
+        texts = [" ".join(paper["abstract"][0].split()[:8]) for paper in papers]
+        yield _together(str(together.base_url), str(alone.base_url), texts)
 
 
 def _clients(address: str, ids: list[str]) -> Iterator[Row]:
     """Yield searches per second by number of clients, in turns; answers other than 200 are counted."""
     windows_by_clients: dict[int, list[_Window]] = {n_clients: [] for n_clients in CLIENTS}
+    queries = [{"paper_id": each} for each in ids]
     for _ in range(_WINDOWS):
         for n_clients, windows in windows_by_clients.items():
-            windows.append(_measure_window(address, ids, n_clients))
+            windows.append(_measure_window(address, queries, n_clients))
     alone = [window.rate for window in windows_by_clients[1]]
     for n_clients, windows in windows_by_clients.items():
         ratios = [window.rate / one for window, one in zip(windows, alone, strict=True)]
@@ -67,6 +76,30 @@ def _clients(address: str, ids: list[str]) -> Iterator[Row]:
             note=f"p50 {1000 * quantiles[49]:.0f}, p99 {1000 * quantiles[98]:.0f} ms; of "
             f"{len(took) + others.total():,} answers {refused or 'all were 200'}",
         )
+
+
+def _together(together: str, alone: str, texts: list[str]) -> Row:
+    """Compare a service that encodes simultaneous texts in one batch with one that encodes each alone."""
+    queries = [{"text": text} for text in texts]
+    windows: dict[str, list[_Window]] = {together: [], alone: []}
+    for _ in range(_WINDOWS):
+        for address, own in windows.items():
+            own.append(_measure_window(address, queries, TOGETHER))
+    rates = {address: [window.rate for window in own] for address, own in windows.items()}
+    low, middle, high = statistics.quantiles(
+        [ours / theirs for ours, theirs in zip(rates[together], rates[alone], strict=True)], n=4
+    )
+    return Row(
+        "",
+        f"{TOGETHER} clients searching by eight typed words, encoded together",
+        "searches a second",
+        statistics.median(rates[together]),
+        f"each encoded alone, {TOGETHER} at once",
+        statistics.median(rates[alone]),
+        middle,
+        (low, high),
+        note=f"`AKIN_TOGETHER={TOGETHER}`, which is off unless it is set",
+    )
 
 
 def _small_answers(client: httpx.Client, ids: list[str]) -> Iterator[Row]:
@@ -120,7 +153,7 @@ class _Window:
         return len(self.took) / SECONDS
 
 
-def _measure_window(address: str, ids: list[str], n_clients: int) -> _Window:
+def _measure_window(address: str, queries: list[dict[str, str]], n_clients: int) -> _Window:
     """Search with ``n_clients`` clients, each on one connection that is open when the window begins.
 
     A client that is refused waits as long as the answer says. Answers after the window do not count.
@@ -134,7 +167,7 @@ def _measure_window(address: str, ids: list[str], n_clients: int) -> _Window:
             ready.wait()
             ends = time.perf_counter() + SECONDS
             while (start := time.perf_counter()) < ends:
-                answer = client.post("/v1/search", json={"query": {"paper_id": ids[number % len(ids)]}})
+                answer = client.post("/v1/search", json={"query": queries[number % len(queries)]})
                 done = time.perf_counter()
                 if done > ends:
                     return

@@ -13,6 +13,7 @@ from models.facets import with_facets
 from models.types import EncodedPaper, EncoderSpec, Paper, Precision, Sentence
 from service.cache.digests import digest_of
 from service.cache.store import Cache
+from service.cache.together import CPU_CHARS, EncoderTogether
 
 _DEVICES: Final = "models.encoders.devices"  # by name, as it imports torch
 
@@ -89,11 +90,19 @@ def computing_on(device: str, precision: Precision) -> str:
 
 
 def load_cached(
-    load: Callable[[], Annotator], cache: Cache, *, device: str, precision: Precision
+    load: Callable[[], Annotator], cache: Cache, *, device: str, precision: Precision, together: int = 1
 ) -> CachedAnnotator:
-    """Return the annotator of ``load``, cached; ``device`` and ``precision`` as for ``load_encoder``."""
+    """Return the annotator of ``load``, cached; ``device`` and ``precision`` as for ``load_encoder``.
+
+    With ``together``, so many papers that are annotated at the same moment are encoded in one batch.
+    """
     annotator = load()
     computed_on = computing_on(device, precision)
+    if together > 1:
+        most_chars = CPU_CHARS if computed_on.startswith("cpu") else None
+        encoder = EncoderTogether(annotator.encoder, most=together, most_chars=most_chars)
+        annotator = Annotator(encoder, tagger=annotator.tagger, functions=annotator.functions)
+        computed_on += ", together"  # its last digits are not those of texts that are encoded alone
     # Bypasses the cache: a value from Redis would leave the encoder cold for the next paper.
     annotator.annotate([Paper("", "", "Warm.", (Sentence("Warm.", 0, 5),))])
     return CachedAnnotator(annotator, cache, device=computed_on)

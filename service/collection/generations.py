@@ -268,7 +268,12 @@ def _loader(settings: Settings, cache: Cache | None, manifest: Manifest) -> Call
     )
     if cache is not None:
         load = partial(
-            load_cached, load, cache, device=settings.own_device, precision=Precision(settings.precision)
+            load_cached,
+            load,
+            cache,
+            device=settings.own_device,
+            precision=Precision(settings.precision),
+            together=settings.together,
         )
     return load
 

@@ -119,8 +119,8 @@ class AccessControl:
 
 
 def running_at_once(settings: Settings) -> int:
-    """Return how many requests compute at once."""
-    return settings.running or os.cpu_count() or 1
+    """Return how many requests compute at once: at least as many as are encoded together."""
+    return max(settings.running or os.cpu_count() or 1, settings.together)
 
 
 def queues_of(settings: Settings) -> Queues:

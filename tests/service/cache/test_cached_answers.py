@@ -17,6 +17,7 @@ from models.encoder import Encoder
 from models.errors import EncoderError
 from models.types import Paper, Precision
 from service.api.answers import Answers
+from service.api.middleware.access_control import running_at_once
 from service.api.schemas.base import pasted_paper
 from service.api.schemas.search.recommendations import RecommendationsOut
 from service.api.schemas.search.results import SearchOut
@@ -26,6 +27,7 @@ from service.app import create_app
 from service.cache.annotations import CachedAnnotator, CachedEncoder, load_cached
 from service.cache.redis import RedisStore
 from service.cache.store import Cache, CacheStats
+from service.collection.generations import open_engine
 from service.resolve.pasted import read_pasted
 from service.search.engine import SearchEngine
 from service.settings import Settings
@@ -245,6 +247,21 @@ def test_number_formats_share_nothing(hashing: Encoder, monkeypatch: pytest.Monk
         cached.annotate([paper])
         kept.append(cache.stats().memory_values)
     assert [1, 2, 2] == kept
+
+
+def test_texts_encoded_together_share_nothing_with_others(hashed_data: Path) -> None:
+    """Their last digits depend on their batch, so processes with AKIN_TOGETHER have values of their own."""
+    cache, paper = Cache(memory_mib=1), split("T", "We study rivers. They flood.")
+    for together, kept in ((1, 1), (4, 2), (8, 2)):
+        engine = open_engine(Settings(data=hashed_data, device="cpu", together=together), cache)
+        engine.annotator.annotate([paper])
+        assert kept == cache.stats().memory_values
+
+
+def test_as_many_run_at_once_as_are_encoded_together() -> None:
+    """Otherwise no text would find another one to be encoded with."""
+    assert 8 == running_at_once(Settings(running=2, together=8))
+    assert 16 == running_at_once(Settings(running=16, together=8))
 
 
 def test_rates_are_counted_for_all_processes_together(hashed_data: Path, redis_server: RedisServer) -> None:
