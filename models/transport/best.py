@@ -28,8 +28,8 @@ BLOCK_CELLS: Final = 4_096
 # Papers whose distances are computed, or that are solved, between two checks for an interruption.
 _COMPARED_AT_ONCE: Final = 64
 _SOLVED_AT_ONCE: Final = 24
-# How far below the bound a plan's cost may be, in tolerances, as its marginals are only exact to the
-# tolerance.
+# How far below the bound a plan's cost may be, in tolerances, beside the spread of its distances: as
+# marginals are only exact to the tolerance, so much mass may lie nearer than it should.
 _SLACK: Final = 10.0
 
 
@@ -131,9 +131,9 @@ def best_by_cost(
     added = np.zeros(k) if added is None else added
     ties = np.arange(k) if ties is None else ties
     expect_finite(cost)
-    query_weights, sentence_weights, _ = marginals(cost, offsets, log_weights, settings.tau)
+    query_weights, sentence_weights, spreads = marginals(cost, offsets, log_weights, settings.tau)
     bounds = added - _least_costs(Problem(cost, offsets, query_weights, sentence_weights))
-    bounds += _SLACK * settings.tolerance * (1 + np.abs(bounds))
+    bounds += settings.tolerance * (spreads + _SLACK * (1 + np.abs(bounds)))
     likeliest = np.argsort(-bounds, kind="stable")[: None if n_best else 0]
     solved: list[Plans] = []
     totals = np.empty(0)

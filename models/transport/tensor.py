@@ -13,7 +13,9 @@ from torch import Tensor
 from models.errors import InputError
 from models.transport.plan import SERVING, Scorer, TransportSettings
 from models.transport.problem import WEIGHT_FLOOR
-from models.transport.sinkhorn_torch import solve
+from models.transport.sinkhorn_torch import Solution, solve
+
+_MAX_GAP = 1e-3  # between the dual value and that of the plan, as a share; usual ones are 1e-8
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,6 +116,7 @@ def _transport_plans(
     found = solve(fixed, a.detach(), b.detach(), settings=settings)
     f, g = _potentials(found.mass, fixed, a.detach(), b.detach(), settings.epsilon)
     distance = (a * f).sum(dim=1) + (b * g).sum(dim=1)
+    _expect_exact(distance.detach(), found, fixed, a.detach(), b.detach(), settings.epsilon)
     distance = distance + (found.mass * (cost - fixed)).sum(dim=(1, 2))
     row_error = (found.mass.sum(dim=2) - a.detach()).abs().sum(dim=1)
     return TensorPlans(
@@ -138,7 +141,7 @@ def _potentials(
 
     g is computed from the row whose smallest mass is the largest; then follows a soft c-transform of each
     side (geomloss's convention: <a, f> + <b, g> is the dual value). This is exact to rounding if that row's
-    distances are within 600 epsilon, and to about 1e-5 of the distance beyond, where its masses underflow.
+    distances are within 600 epsilon; far beyond, where its masses underflow, ``_expect_exact`` refuses it.
     """
     logs = mass.log() - a.log()[:, :, None] - b.log()[:, None, :]
     smallest = torch.where((b > 0.0)[:, None, :], logs, torch.inf).amin(dim=2).nan_to_num(nan=-torch.inf)
@@ -147,6 +150,26 @@ def _potentials(
     f = -epsilon * (b.log()[:, None, :] + (g - cost) / epsilon).logsumexp(dim=2, keepdim=True)
     g = -epsilon * (a.log()[:, :, None] + (f - cost) / epsilon).logsumexp(dim=1)
     return f[:, :, 0], g
+
+
+def _expect_exact(
+    dual: Float64[Tensor, " b"],
+    found: Solution,
+    cost: Float64[Tensor, "b n m"],
+    a: Float64[Tensor, "b n"],
+    b: Float64[Tensor, "b m"],
+    epsilon: float,
+) -> None:
+    """Raise InputError if a dual value is not that of its plan: then neither are the potentials."""
+    product = a[:, :, None] * b[:, None, :]
+    information = torch.where(found.mass > 0, found.mass * (found.mass / product).log(), 0.0)
+    primal = (found.mass * cost + epsilon * information).sum(dim=(1, 2))
+    if ((dual - primal).abs() > _MAX_GAP * (1 + primal.abs()))[found.converged].any():
+        raise InputError(
+            f"Sentences are up to {float(cost.max()):.3g} apart, which is too far for gradients of transport "
+            f"at epsilon {epsilon:g}: they are exact up to distances of about {1_000 * epsilon:g}. Normalise "
+            "the vectors, or scale them down."
+        )
 
 
 def _softmin(distances: Float64[Tensor, "b n"], tau: float) -> Float64[Tensor, "b n"]:

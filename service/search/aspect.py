@@ -32,6 +32,7 @@ _NEAREST_OF = 20
 # The weight of specificity per unit of distance between unit vectors. Measured:
 # docs/decisions/retrieval/specificity.md.
 _SPECIFICITY = 8.0
+_ROUNDING = 1e-5  # shorter vectors, as a share of those they were left of, are rounding errors
 MAX_SPECIFICITY = 100.0
 
 
@@ -135,12 +136,11 @@ def apply_focus(
     if focus == 0 or len(others) == 0:
         return np.ascontiguousarray(chosen)
     turned = chosen - focus * others.mean(axis=0)
-    norms = np.linalg.norm(turned, axis=1, keepdims=True)
-    # A chosen vector equal to the subtracted one would become zero; it stays unchanged.
-    scale = np.divide(
-        np.linalg.norm(chosen, axis=1, keepdims=True), norms, where=norms > 0, out=np.zeros_like(norms)
-    )
-    return np.ascontiguousarray(np.where(norms > 0, turned * scale, chosen))
+    norms, before = (np.linalg.norm(each, axis=1, keepdims=True) for each in (turned, chosen))
+    # Of a chosen vector equal to the subtracted one only rounding is left; it stays unchanged.
+    kept = norms > _ROUNDING * before
+    scale = np.divide(before, norms, where=kept, out=np.zeros_like(norms))
+    return np.ascontiguousarray(np.where(kept, turned * scale, chosen))
 
 
 def default_specificity(spec: EncoderSpec) -> float:

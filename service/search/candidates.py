@@ -215,7 +215,9 @@ def find_candidates(
         n_hits = min(n_hits, n_rows)
         papers, scores, unseen = _nearest(snapshot, query, n_hits, allowed_rows, together=exact)
         papers, scores = papers[allowed[papers]], scores[allowed[papers]]
-        enough = len(papers) >= wanted and (not exact or scores[wanted - 1] >= unseen)
+        # Each batch of sentences has its own end, at which papers with equal scores may be missing.
+        beyond = np.greater if len(query) > _BATCH else np.greater_equal
+        enough = len(papers) >= wanted and (not exact or bool(beyond(scores[wanted - 1], unseen)))
         if enough or n_hits == n_rows:
             pairs = zip(papers[:wanted].tolist(), scores[:wanted].tolist(), strict=True)
             return [Candidate(paper, score) for paper, score in pairs]

@@ -7,8 +7,9 @@ import pytest
 
 from models.errors import DeadlineError, InputError
 from models.interruption import set_interruption
-from models.transport import Plans, Scorer, best_papers, score_papers
-from models.transport.problem import nearest_distances
+from models.transport import Plans, Scorer, TransportSettings, best_papers, score_papers
+from models.transport.best import _least_costs
+from models.transport.problem import Problem, distances, marginals, nearest_distances
 from tests.support.examples.models.vectors import clustered_vectors
 
 TRANSPORT = [Scorer.OT, Scorer.EXACT_OT]
@@ -56,6 +57,34 @@ def test_fewer_papers_than_wanted(n_papers: int) -> None:
         if field.name not in {"mass", "cost", "offsets", "n_query"}:
             expected = getattr(whole, field.name)[found.order]
             np.testing.assert_array_equal(expected, getattr(found.plans, field.name))
+
+
+def test_distances_of_thousands_leave_no_better_paper_out() -> None:
+    """A plan may cost less than its bound by the tolerance times the spread of its distances."""
+    rng, scale, dim = np.random.default_rng(2), 1000.0, 64
+    settings = TransportSettings(tau=0.7 * scale)
+    query = (rng.normal(size=(2, dim)) * scale).astype(np.float32)
+    offsets = np.arange(201) * 3
+    rows = (rng.normal(size=(600, dim)) * scale).astype(np.float32)
+    rows[::3] = query[0] + (rng.normal(size=(200, dim)) * 1e-3).astype(np.float32)
+    log_weights, cost = np.zeros(2), distances(query, rows, offsets)
+    weights = marginals(cost, offsets, log_weights, settings.tau)[:2]
+    least = _least_costs(Problem(cost, offsets, *weights))
+    scores = score_papers(query, rows, offsets, settings=settings).scores
+    lowest = int(np.argmax(least + scores))  # farthest below its bound
+    # Others cost more than this plan, and less than its bound.
+    near = rng.normal(size=(3_000, dim))
+    near *= (
+        rng.uniform(0.2, 1.5, size=(3_000, 1)) * least[lowest] / np.linalg.norm(near, axis=1, keepdims=True)
+    )
+    single = (query[0] + near).astype(np.float32)
+    costs = -score_papers(query, single, np.arange(3_001), settings=settings).scores
+    between = (costs > 1e-8 - scores[lowest]) & (costs < least[lowest] - 1.2e-6 * (1 + least[lowest]))
+    chosen = single[between][:40]
+    rows = np.concatenate([chosen, rows[offsets[lowest] : offsets[lowest + 1]]])
+    offsets = np.concatenate([np.arange(41), [43]])
+    assert 40 == score_papers(query, rows, offsets, settings=settings).scores.argmax()
+    assert [40] == best_papers(query, rows, offsets, 1, settings=settings).order.tolist()
 
 
 def test_what_cannot_be_compared_is_refused() -> None:

@@ -1,5 +1,7 @@
 """Transport with torch against transport on the CPU, and its gradients against finite differences."""
 
+from contextlib import nullcontext
+
 import numpy as np
 import pytest
 import torch
@@ -8,7 +10,7 @@ from torch import Tensor
 from models.errors import InputError
 from models.transport import Scorer, TransportSettings, score_papers
 from models.transport.sinkhorn_torch import solve
-from models.transport.tensor import TensorPlans, score_batch
+from models.transport.tensor import TensorPlans, plans_of, score_batch
 from tests.support.examples.models.vectors import clustered_vectors
 
 N_PAPERS = 24
@@ -92,6 +94,15 @@ def test_distance_is_the_dual_value() -> None:
     entropy = torch.where(plans.mass > 0, plans.mass * (plans.mass / (a * b)).log(), 0.0)
     expected = (plans.mass * plans.cost + 0.05 * entropy).sum(dim=(1, 2))
     torch.testing.assert_close(plans.distance, expected, atol=1e-6, rtol=0)
+
+
+@pytest.mark.parametrize(("largest", "refused"), [(50.0, False), (300.0, True)])
+def test_a_dual_value_that_cannot_be_computed_is_refused(largest: float, refused: bool) -> None:
+    """Beyond about 1,000 epsilon the masses of a plan do not give its potentials."""
+    cost = torch.rand((40, 4, 4), generator=torch.Generator().manual_seed(0), dtype=torch.float64) * largest
+    real, settings = torch.ones_like(cost, dtype=torch.bool), TransportSettings(tau=5_000.0)
+    with pytest.raises(InputError, match="too far for gradients") if refused else nullcontext():
+        plans_of(cost, real, scorer=Scorer.OT, settings=settings)
 
 
 def test_equal_sentences_have_finite_gradients() -> None:

@@ -166,3 +166,11 @@ def test_turning_keeps_norms_and_leaves_the_others(
         away = others.mean(axis=0)
         assert (turned @ away <= vectors[selected] @ away + 1e-4).all()
     assert (vectors[selected] == apply_focus(vectors, selected, focus=0.0)).all()
+
+
+@pytest.mark.parametrize("n_sentences", range(2, 12))
+def test_a_vector_equal_to_the_mean_of_the_others_stays(n_sentences: int) -> None:
+    """What rounding leaves of it has no direction."""
+    own = np.random.default_rng(n_sentences).normal(size=384).astype(np.float32)
+    turned = apply_focus(np.tile(own, (n_sentences, 1)), [0], focus=1.0)
+    np.testing.assert_array_equal(turned, own[None])

@@ -39,6 +39,26 @@ def test_candidates_are_the_nearest_papers(
     assert sorted(scores, reverse=True) == scores
 
 
+@pytest.mark.parametrize("n_papers", [1, 2, 3])
+def test_ties_between_batches_of_sentences_come_in_order(
+    tmp_path: Path, hashing: Encoder, n_papers: int
+) -> None:
+    """Of equally near papers the first are found, also where a later batch of sentences finds another one."""
+    near, other = "Floods of the river are forecast.", "Ropes are sorted by their length."
+    papers = [{"id": f"p{i}", "title": "A", "abstract": [near] * 4} for i in range(3)]
+    papers += [{"id": f"q{i}", "title": f"B {i}", "abstract": [f"Topic {i} of area {i}."]} for i in range(40)]
+    papers.append({"id": "last", "title": "C", "abstract": [other]})
+    build_quietly(write_corpus(tmp_path / "c.jsonl", papers), tmp_path / "data", hashing)
+    snapshot = open_snapshot(tmp_path / "data")
+    rng = np.random.default_rng(0)
+    query = rng.normal(size=(70, snapshot.vectors(0).shape[1])).astype(np.float32) * 100
+    query[0], query[66] = snapshot.vectors(0)[0], snapshot.vectors(len(snapshot) - 1)[0]
+    found = find_candidates(
+        snapshot, query, n_papers=n_papers, allowed=np.ones(len(snapshot), dtype=bool), exact=True, at_once=0
+    )
+    assert [*range(n_papers)] == [candidate.position for candidate in found]
+
+
 def test_nothing_allowed_gives_nothing(hashed_snapshot: Snapshot) -> None:
     """If no paper is allowed there is no candidate."""
     allowed = np.zeros(len(hashed_snapshot), dtype=bool)
