@@ -83,6 +83,8 @@ _CORS_RESPONSE_HEADERS = (
     "X-Akin-Next-Cursor",
     "X-Akin-Reason",
     "X-Akin-Coverage",
+    "X-Akin-Warnings",
+    "X-Akin-Unresolved",
     "X-Akin-Next-Start",
     "X-Akin-Batch-State",
     "Location",

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 _EXPECTED: Final = {
     "missing": "is missing",
     "string_type": "must be a string",
+    "string_unicode": "holds half of a character (a lone surrogate)",
     "list_type": "must be a list",
     "tuple_type": "must be a list",
     "dict_type": "must be an object with named fields",

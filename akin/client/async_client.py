@@ -288,4 +288,4 @@ class AsyncClient:
                 error = parsing.unreachable(broken, self._http.base_url)
             except ServiceError as problem:
                 error = problem
-            await self._sleep(self._retries.next_wait_s(attempt, error, repeatable=request.repeatable))
+            await self._sleep(self._retries.next_wait_s(attempt, error))

@@ -74,4 +74,4 @@ class BaseClient:
                 error = parsing.unreachable(broken, self._http.base_url)
             except ServiceError as problem:
                 error = problem
-            self._sleep(self._retries.next_wait_s(attempt, error, repeatable=request.repeatable))
+            self._sleep(self._retries.next_wait_s(attempt, error))

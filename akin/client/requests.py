@@ -46,14 +46,13 @@ _PROFILES = "Profiles are a dictionary of lists of ids by their names"
 
 @dataclass(frozen=True, slots=True)
 class Request(Generic[_Answer]):
-    """One request and the type of its answer; ``repeatable`` if sending it twice does no harm."""
+    """One request and the type of its answer; sending it twice does no harm."""
 
     method: str
     path: str
     answer: type[_Answer]
     body: dict[str, Any] | None = None
     headers: dict[str, str] = field(default_factory=dict)
-    repeatable: bool = True
 
 
 def given(**keywords: Any) -> dict[str, Any]:
@@ -154,8 +153,7 @@ def _profiles(given: object) -> list[dict[str, Any]]:
 
 
 def _query(given: object) -> dict[str, Any]:
-    given = id_of(given)
-    return {"paper_id": given} if isinstance(given, str) else dict(mapping_of(given, _SEED))
+    return {"paper_id": seed} if isinstance(seed := id_of(given), str) else dict(mapping_of(seed, _SEED))
 
 
 def analyze(title: str, abstract: str | Sequence[str]) -> Request[Analysis]:
@@ -179,14 +177,15 @@ def list_papers(params: ListRequest) -> Request[PaperList]:
 
 
 def _in_address(params: Mapping[str, Any]) -> str:
-    """Return parameters as text, in which a service sees no types; raises InputError for wrong ones."""
+    """Return parameters as text, whose types a service does not see; raises InputError for wrong ones."""
     if isinstance(params.get("limit"), str):
         raise InputError("limit must be a whole number, not a string.")
     for name in ("venues", "fields", "authors", "has_facets"):
         names = params.get(name, ())
         if not isinstance(names, str | list | tuple) or not all(isinstance(each, str) for each in names):
             raise InputError(f"{name} must be a name, or a list of names.")
-    return urlencode(params, doseq=True)
+    whole = (each if not isinstance(each, float) or each % 1 else int(each) for each in params.values())
+    return urlencode(dict(zip(params, whole, strict=True)), doseq=True)
 
 
 def find_papers(title: str, limit: int) -> Request[TitlesAnswer]:
@@ -275,8 +274,10 @@ def batch(params: BatchRequest, idempotency_key: str | None) -> Request[Batch]:
         body["profiles"] = _profiles(params["profiles"])
     if "match" in params:
         body["match"] = _match_body(mapping_of(params["match"], "A match is a dictionary of its keywords"))
-    key = {"Idempotency-Key": idempotency_key or uuid.uuid4().hex}
-    return Request("POST", "/v1/batches", Batch, body, key)
+    key = idempotency_key or uuid.uuid4().hex
+    if not (key.isascii() and key.isprintable()):
+        raise InputError(f"idempotency_key is {key[:50]!r}; expected printable ASCII characters.")
+    return Request("POST", "/v1/batches", Batch, body, {"Idempotency-Key": key})
 
 
 def get_batch(batch_id: str) -> Request[Batch]:
@@ -291,8 +292,7 @@ def batches(after: str) -> Request[BatchList]:
 
 def cancel_batch(batch_id: str) -> Request[None]:
     """Return a request that cancels a batch."""
-    # If it is sent again after a lost answer, the service answers that there is no such batch.
-    return Request("DELETE", batch_path(batch_id), NoneType, repeatable=False)
+    return Request("DELETE", batch_path(batch_id), NoneType)
 
 
 def batch_path(batch_id: str) -> str:

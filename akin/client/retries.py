@@ -14,8 +14,7 @@ _MAX_DOUBLED = 64
 class Retries:
     """How often and when to try again: after status 429 and 503, and if a connection fails or breaks.
 
-    ``attempts`` counts the first one. After a broken connection, a request that must not be sent twice (to
-    cancel a batch) is not repeated. A wait is the service's ``Retry-After``, or else drawn with ``draw``
+    ``attempts`` counts the first one. A wait is the service's ``Retry-After``, or else drawn with ``draw``
     between 0 and ``backoff_s``, doubled each time up to ``max_wait_s``. If ``Retry-After`` is longer than
     ``max_wait_s``, the client gives up at once.
     """
@@ -43,9 +42,9 @@ class Retries:
         # From some power on, an integer is too large to be multiplied with a float.
         return self.draw(0, min(self.backoff_s * 2 ** min(attempt - 1, _MAX_DOUBLED), self.max_wait_s))
 
-    def next_wait_s(self, attempt: int, error: ServiceError, *, repeatable: bool = True) -> float:
-        """Return ``wait_s``, or raise ``error`` to give up, also if an unrepeatable request may have run."""
-        wait_s = None if error.status is None and not repeatable else self.wait_s(attempt, error)
+    def next_wait_s(self, attempt: int, error: ServiceError) -> float:
+        """Return ``wait_s``, or raise ``error`` to give up."""
+        wait_s = self.wait_s(attempt, error)
         if wait_s is None:
             raise error
         return wait_s

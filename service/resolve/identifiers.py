@@ -49,9 +49,10 @@ class Names:
 
 def _by_doi(doi: str) -> Names:
     """Return the names of a paper with this DOI; case is ignored, and arXiv papers have DOIs of their own."""
-    doi = _lower(doi.strip())
+    given, doi = doi.strip(), _lower(doi.strip())
     paper = _ARXIV_VERSION.sub("", doi.removeprefix(_ARXIV_DOI)) if doi.startswith(_ARXIV_DOI) else None
-    return Names((f"arxiv:{paper}",) if paper else (), doi=doi)
+    ids = (f"doi:{given}", f"doi:{doi}", given, doi, *([f"arxiv:{paper}"] if paper else []))
+    return Names(tuple(dict.fromkeys(ids)), doi=doi)
 
 
 def _by_arxiv(paper: str) -> Names:
@@ -59,7 +60,7 @@ def _by_arxiv(paper: str) -> Names:
     paper = _ARXIV_VERSION.sub("", paper.strip().lower())
     archive, slash, number = paper.partition("/")
     paper = archive.partition(".")[0] + slash + number if slash else paper
-    return Names((f"arxiv:{paper}", paper), _ARXIV_DOI + paper, f"arxiv.org/abs/{paper}")
+    return Names((f"arxiv:{paper}", f"arXiv:{paper}", paper), _ARXIV_DOI + paper, f"arxiv.org/abs/{paper}")
 
 
 def _by_acl(paper: str) -> Names:
@@ -98,8 +99,8 @@ def _by_address(url: str) -> Names:
     known = Names()
     if host in {"doi.org", "dx.doi.org"}:
         known = _by_doi(path)
-    elif host.endswith("arxiv.org") and path.startswith(("abs/", "pdf/")):
-        known = _by_arxiv(path[4:].removesuffix(".pdf"))
+    elif host.endswith("arxiv.org") and path.startswith(("abs/", "pdf/", "html/")):
+        known = _by_arxiv(path.partition("/")[2].removesuffix(".pdf"))
     elif host in {"aclanthology.org", "aclweb.org"}:
         known = _by_acl(last.removesuffix(".pdf"))
     elif host == "pubmed.ncbi.nlm.nih.gov":
@@ -224,6 +225,8 @@ class Identifiers:
                 yield position
         if names.doi is not None:
             yield from self._named(names.doi, _DOIS, _dois)
+            if (plain := names.doi.rstrip(".,;:")) != names.doi:  # of the sentence around it
+                yield from self._positions(plain, _by_doi(plain))
         if names.address is not None:
             yield from self._named(names.address, _ADDRESSES, _addresses)
 

@@ -240,8 +240,8 @@ REASON_DETAILS = {
     Reason.NOTHING_ELSE_INDEXED: "The collection has no other paper.",
     Reason.END_OF_LIST: "The list ended with the page before this one.",
     Reason.NOTHING_ADDED: "No paper that matches the filters has been added since.",
-    Reason.NO_MATCH_ADDED: "None of the papers added since is related to this search; include weak matches "
-    "to see them.",
+    Reason.NO_MATCH_ADDED: "None of the papers added since is related to this search; include those that are "
+    "hardly related (`weak=true`) to see them.",
 }
 
 

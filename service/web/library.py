@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from indexer.corpus.library.entries import entry_of
 from indexer.corpus.library.ids import IdsReader
-from indexer.corpus.library.names import name_of, reference_of
+from indexer.corpus.library.names import is_only_an_id, name_of, reference_of
 from indexer.corpus.read import CorpusReader, reader_of
 from indexer.corpus.rows import MAX_TITLE_CHARS, RawPaper, clean
 from indexer.corpus.source import HEAD_BYTES, Lines, as_utf8
@@ -86,22 +86,29 @@ def find_library(engine: SearchEngine, content: bytes, name: str, *, most: int =
 
 @dataclass(frozen=True, slots=True)
 class _Entry:
-    """An entry of a library: its ids and other ``names``, title, abstract, and ``words`` that describe it."""
+    """An entry of a library: its ids and other ``names``, title, abstract, and ``words`` that describe it.
+
+    ``mentioned`` is an id among other words, which are a citation of that paper unless they are a title.
+    """
 
     line: int
     words: str
     names: tuple[str, ...] = ()
     title: str = ""
     abstract: str = ""
+    mentioned: str | None = None
 
 
 def _positions(engine: SearchEngine, entries: Sequence[_Entry]) -> list[int | None]:
-    """Return each entry's position in the collection by its names or else by its title, or ``None``."""
+    """Return each entry's position by its names, else by its title, else by what it mentions, or ``None``."""
     found = [_by_name(engine, entry.names) for entry in entries]
     unknown = [number for number, position in enumerate(found) if position is None and entries[number].title]
     by_title = engine.names.titles.all_named([entries[number].title for number in unknown])
     for number, position in zip(unknown, by_title, strict=True):
         found[number] = position
+    for number, entry in enumerate(entries):
+        if found[number] is None and entry.mentioned is not None:
+            found[number] = _by_name(engine, [entry.mentioned])
     return found
 
 
@@ -152,10 +159,11 @@ def _named(content: bytes) -> Iterator[_Entry]:
         whole = clean(line)
         words = _NUMBER.sub("", whole).strip("\"',")
         if words and not whole.startswith("#"):
-            reference = reference_of(words) or name_of(words)
+            name, reference = name_of(words), reference_of(words)
             # An id of the collection may itself begin like a list number.
-            names = (whole.strip("\"',"), words, *([reference] if reference else []))
-            yield _Entry(number, words, tuple(dict.fromkeys(names)), "" if reference else words)
+            names = (whole.strip("\"',"), words, *([name] if name else []))
+            title = "" if name or (reference and is_only_an_id(words)) else words
+            yield _Entry(number, words, tuple(dict.fromkeys(names)), title, mentioned=reference)
 
 
 def _of(line: int, raw: RawPaper, *, keyed: bool) -> _Entry:

@@ -69,6 +69,8 @@ def by_id(engine: SearchEngine, page_query: PageQuery) -> PageQuery:
     for each in filter(None, (given, pubmed)):
         if (position := engine.names.identifiers.position(each)) is not None:
             return replace(page_query, paper=engine.snapshot.paper(position).id, text="")
+    if page_query.paper and (position := engine.names.positions([given])[0]) is not None:  # by its title
+        return replace(page_query, paper=engine.snapshot.paper(position).id)
     # A paper's name is not searched for as a text: the answer says that the collection lacks the paper.
     return replace(page_query, paper=given, text="") if is_name(given) else page_query
 

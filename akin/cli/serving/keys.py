@@ -20,7 +20,7 @@ def create(
     name: Annotated[str, typer.Argument(help="Who or what will use it.")],
     data: Data,
     scope: Annotated[
-        Scope, typer.Option(help="read: search; ingest: also add papers; admin: all.")
+        Scope, typer.Option(help="read: search; ingest: also add and delete papers; admin: all.")
     ] = Scope.READ,
     expires_days: Annotated[
         int, typer.Option(min=0, max=3650, help="Days until it expires; 0: never.")
@@ -45,8 +45,7 @@ def create(
         made = keys.create(name, scope=scope, expires_days=expires_days or None)
     stderr.print(
         f"Key {made.key.id}, scope {scope}, expires {_day(made.key.expires_at)}. Keep it: it is not "
-        "shown again. Send it as `Authorization: Bearer KEY`; the service now requires a key for every "
-        "request.",
+        "shown again. Send it as `Authorization: Bearer KEY`; searches and changes now need a key.",
         soft_wrap=True,
     )
     typer.echo(made.token)
@@ -74,7 +73,7 @@ def list_keys(
     stdout.print(
         table
         if table.row_count
-        else "There are no keys; the service accepts requests only from its own machine."
+        else "There are no keys; AKIN_KEYLESS decides what this machine may do, and others are refused."
     )
 
 

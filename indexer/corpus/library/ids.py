@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterator
 
-from indexer.corpus.library.names import doi_in, reference_of
+from indexer.corpus.library.names import doi_in, is_only_an_id, reference_of
 from indexer.corpus.records import each_line
 from indexer.corpus.rows import RawPaper, Row
 from indexer.corpus.source import Lines
@@ -61,4 +61,4 @@ def _reference(text: str) -> str | None:
     """Return the ``doi:…``, ``arxiv:…`` or ``pmid:…`` of a line, or ``None`` if it holds anything else."""
     if len(text) > _MAX_CHARS or len(text.split()) > _MAX_WORDS or text.startswith(("{", "[", "<", "@")):
         return None
-    return reference_of(text)
+    return reference_of(text) if is_only_an_id(text) else None

@@ -33,6 +33,8 @@ _DOI_FIELD = re.compile(
     r"\s{0,20}(?:doi:?\s{0,5})?(10\.\d{4,9}/(?:[^\s\"{}<]|<(?!/))+)\s{0,20}",
     re.IGNORECASE,
 )
+# The class of an arXiv paper: "1706.03762 [cs.CL]".
+_ITS_CLASS = re.compile(r"(?<=\S) {1,3}\[[a-zA-Z-]{2,12}(?:\.[A-Za-z-]{2,12})?\]$")
 _PMID_BARE = re.compile(r"[0-9]{1,8}")
 _RESOLVER = re.compile(r"//(?:dx\.)?doi\.org/", re.IGNORECASE)
 # A letter may stand beside a year ("2020a", "c1999"), a digit only as a part of a date ("20200105").
@@ -105,10 +107,13 @@ def entry_names(
 
 def _lines_with_only_an_id(note: str) -> Iterator[str]:
     """Yield the lines of a note that have no word beside ids, dates and words such as "Preprint at"."""
-    for line in note[:_MAX_CHARS].splitlines():
-        words = " ".join(word for word in _IN_BRACKETS.sub(" ", line).split() if not _DIGIT.search(word))
-        if _BESIDE_IDS.issuperset(_WORD.findall(words.lower())):
-            yield line
+    return filter(is_only_an_id, note[:_MAX_CHARS].splitlines())
+
+
+def is_only_an_id(line: str) -> bool:
+    """Return whether a line with an id has no word beside ids, dates and words such as "Preprint at"."""
+    words = " ".join(word for word in _IN_BRACKETS.sub(" ", line).split() if not _DIGIT.search(word))
+    return _BESIDE_IDS.issuperset(_WORD.findall(words.lower()))
 
 
 def id_by_doi(doi: object) -> str | None:
@@ -137,6 +142,7 @@ def name_of(text: str) -> str | None:
     text = text.strip()
     if len(text) > _MAX_CHARS:
         return None
+    text = _ITS_CLASS.sub("", text)
     if paper := _ARXIV_BARE.fullmatch(text) or _ARXIV_NAMED.fullmatch(text):
         return f"arxiv:{paper[1].lower()}"
     for scheme, pattern in (("doi", _DOI_BARE), ("acl", _ACL_BARE), ("pmid", _PMID_NAMED)):

@@ -70,14 +70,18 @@ def ranked_file(
     ranks: Iterable[int],
     for_spreadsheets: bool = False,
 ) -> Response:
-    """Return a page of a ranked list as a file; headers hold the next cursor, the reason and the coverage.
+    """Return a page of a ranked list as a file; headers hold what a file cannot.
 
+    They are the next cursor, the reason, the codes of warnings, how many seeds and negatives could not be
+    used, and the coverage.
     CSV ``for_spreadsheets`` begins with a byte order mark.
     """
     results = answer.results
     headers = {
         "X-Akin-Next-Cursor": answer.next_cursor,
         "X-Akin-Reason": answer.reason,
+        "X-Akin-Warnings": ",".join(dict.fromkeys(each.code for each in answer.warnings)),
+        "X-Akin-Unresolved": str(len(answer.unresolved)) if isinstance(answer, RecommendationsOut) else None,
         **coverage_header(answer.coverage),
     }
     if form is Format.CSV:

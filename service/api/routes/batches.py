@@ -1,5 +1,6 @@
 """``/v1/batches``: many searches in one request, done in the background and read when they are done."""
 
+from contextlib import suppress
 from dataclasses import replace
 from typing import Annotated, Any
 
@@ -177,8 +178,12 @@ def results_file(
 @router.delete(_BY_ID, status_code=204)
 @requires(OWN)
 def end_batch(batch_id: _BatchId, batches: BatchesDep, caller: CallerDep) -> None:
-    """Cancel a batch if it is not finished, and remove it with its results: read them first."""
-    batches.jobs().remove(batch_id, owner=seen_by(caller))
+    """Cancel a batch if it is not finished, and remove it with its results: read them first.
+
+    A batch that is not there, or no longer, gives 204 too.
+    """
+    with suppress(BatchNotFoundError):
+        batches.jobs().remove(batch_id, owner=seen_by(caller))
 
 
 def _content_of(body: BatchIn, request: Request, engine: SearchEngine) -> BatchContent | MatchQuery:

@@ -133,4 +133,8 @@ def _named(engine: SearchEngine, name: str) -> tuple[int, Format | None]:
     for suffix, form in SUFFIXES.items():
         if name.endswith(suffix) and (position := find(name.removesuffix(suffix))) is not None:
             return position, form
+    titles = [name, *(name.removesuffix(suffix) for suffix in SUFFIXES if name.endswith(suffix))]
+    for title, position in zip(titles, engine.names.positions(titles), strict=True):
+        if position is not None:
+            return position, SUFFIXES.get(name.removeprefix(title))
     return engine.names.position(name), None

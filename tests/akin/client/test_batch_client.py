@@ -17,7 +17,7 @@ from akin.client.batch_results import ResultsReader
 from akin.client.responses import batches
 from akin.client.responses.matches import MatchedSubmission
 from akin.client.retries import Retries
-from models.errors import ServiceError
+from models.errors import InputError, ServiceError
 from service.api.schemas.batches import (
     BatchOut,
     LargeMatchIn,
@@ -158,7 +158,9 @@ class Breaking:
             return httpx.Response(202, json=BATCH)
         if request.method == "DELETE":
             self.n_deletes += 1
-            raise httpx.ReadError("lost", request=request)
+            if self.n_deletes == 1:
+                raise httpx.ReadError("lost", request=request)
+            return httpx.Response(204)
         start = int(request.url.params["start"])
         self.starts.append(start)
         headers = {"X-Akin-Batch-State": "done" if len(self.starts) > 3 else "running"}
@@ -199,7 +201,7 @@ BATCH = {
 
 @pytest.mark.parametrize("breaks", [httpx.ReadError, httpx.ReadTimeout])
 def test_what_breaks_is_taken_up_again(breaks: type[httpx.TransportError]) -> None:
-    """Failed starts and reads are retried without duplicates; a lost cancellation is not sent again."""
+    """Failed starts, reads and cancellations are retried, and nothing is started twice."""
     script = Breaking(breaks)
     patient = Retries(backoff_s=0.001)
     with akin.Client(transport=httpx.MockTransport(script), retries=patient) as client:
@@ -210,9 +212,17 @@ def test_what_breaks_is_taken_up_again(breaks: type[httpx.TransportError]) -> No
         assert [f"\u2028{i}" for i in range(5)] == [result.paper_id for result in results]
         assert [0, 2, 3, 5] == script.starts
         assert 1 == len(set(script.keys)) < len(script.keys)
-        with pytest.raises(ServiceError, match="cannot be reached"):
-            client.cancel_batch(batch.id)
-        assert 1 == script.n_deletes
+        client.cancel_batch(batch.id)
+        assert 2 == script.n_deletes
+
+
+def test_a_key_that_no_header_can_hold_is_refused() -> None:
+    """An idempotency key has printable ASCII characters."""
+    with (
+        akin.Client(transport=httpx.MockTransport(Breaking(httpx.ReadError))) as client,
+        pytest.raises(InputError, match="idempotency_key is 'é'; expected printable ASCII"),
+    ):
+        client.batch(seeds=["a"], idempotency_key="é")
 
 
 def test_a_response_that_ends_early_is_taken_up_again() -> None:

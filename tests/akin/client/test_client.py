@@ -150,6 +150,7 @@ def test_papers_are_listed_and_fetched(address: str, client: akin.Client) -> Non
     listed = [*page.papers, *rest.papers]
     assert (page.total, page.total) == (len(listed), len({paper.id for paper in listed}))
     assert rest.next_cursor is None
+    assert page.papers[:2] == client.list_papers(limit=2.0, year_from=1000.0).papers  # as pandas has them
     names = [listed[3].title.upper(), "nobody", listed[0].id]
     assert (listed[3], None, listed[0]) == client.papers(names)
 

@@ -107,6 +107,23 @@ def test_a_result_list_comes_in_every_format(client: TestClient, form: Format) -
         assert titles == [record["title"] for record in rispy.loads(response.text)]
 
 
+def test_a_file_says_what_was_not_used(client: TestClient) -> None:
+    """Headers have the number of seeds and negatives that could not be used, and the codes of warnings."""
+    body = {"seeds": ["demo:p03-m07", "nope"], "negatives": ["nope2"], "limit": 3}
+    whole = client.post("/v1/recommendations", json=body).json()
+    file = client.post("/v1/recommendations", json=body, headers={"Accept": CSV})
+    assert ("2", 2) == (file.headers["X-Akin-Unresolved"], len(whole["unresolved"]))
+    german = (
+        "Wir untersuchen, wie Seile sortiert werden, und zeigen, dass es mit einem neuen Verfahren gelingt."
+    )
+    pasted = {"query": {"title": "Seile", "abstract": german}}
+    codes = [each["code"] for each in client.post("/v1/search", json=pasted).json()["warnings"]]
+    file = client.post("/v1/search", json=pasted, headers={"Accept": CSV})
+    assert codes
+    assert ",".join(codes) == file.headers["X-Akin-Warnings"]
+    assert "X-Akin-Unresolved" not in file.headers
+
+
 def test_ranks_go_on_over_the_pages(client: TestClient) -> None:
     """The second page of a CSV export continues the ranks of the first."""
     headers, ranks, cursor = {"Accept": "text/csv"}, [], None
@@ -161,6 +178,8 @@ def odd_client(tmp_path_factory: pytest.TempPathFactory, hashing: Encoder) -> It
         ("z.bib", "application/problem+json", None),
         (".ris", "application/problem+json", None),
         ("nope.bib", "application/problem+json", None),
+        ("title of 10.1/x", "application/json", "10.1/x"),
+        ("title of 10.1/x.ris", "application/x-research-info-systems", "10.1/x"),
     ],
 )
 def test_an_exact_id_goes_before_an_export(

@@ -41,6 +41,9 @@ PAPERS: dict[str, dict[str, object]] = {
     "plain:3": {"doi": "10.9999/an.id"},
     "plain:4": {"url": "http://www.arxiv.org/abs/2301.00001"},
     "plain:5": {"doi": "10.9999/İΣ"},
+    "10.2000/Xyz": {},
+    "doi:10.2000/other": {},
+    "arXiv:2001.00001": {},
 }
 
 SAME = [
@@ -86,6 +89,13 @@ SAME = [
     ("ARXIV:2301.00001v2", "plain:4"),
     ("10.9999/İΣ", "plain:5"),
     ("doi:10.9999/iσ", "plain:5"),
+    ("https://doi.org/10.1093/Mind/LIX.236.433.", "plain:1"),
+    ("DOI:10.1093/mind/lix.236.433;", "plain:1"),
+    ("doi:10.2000/Xyz", "10.2000/Xyz"),
+    ("https://doi.org/10.2000/Other", "doi:10.2000/other"),
+    ("arxiv:2001.00001v1", "arXiv:2001.00001"),
+    ("arXiv:2106.15928 [cs.CL]", "arxiv:2106.15928"),
+    ("https://ar5iv.labs.arxiv.org/html/2106.15928", "arxiv:2106.15928"),
 ]
 
 OTHERS = [

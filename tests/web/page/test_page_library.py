@@ -119,6 +119,23 @@ def test_papers_are_found_by_names_and_titles(client: TestClient, name: str) -> 
     assert 3 == len([each for each in page.all("input") if "checked" in each])
 
 
+def test_a_title_that_mentions_a_paper_is_its_own(tmp_path: Path, hashing: Encoder) -> None:
+    """A line with an id among other words is the paper with that title, or else a citation of that id."""
+    papers: list[dict[str, object]] = [
+        {"id": "arxiv:1706.03762", "title": "Ropes", "abstract": ["We sort ropes."]},
+        {"id": "comment", "title": "Comment on arXiv:1706.03762", "abstract": ["We disagree."]},
+    ]
+    build_quietly(write_corpus(tmp_path / "c.jsonl", papers), tmp_path / "data", hashing)
+    engine = open_engine(Settings(data=tmp_path / "data", device="cpu"))
+    for line, paper_id in (
+        ("Comment on arXiv:1706.03762", "comment"),
+        ("Quill, A. Ropes. arXiv:1706.03762", "arxiv:1706.03762"),
+        ("Preprint at https://arxiv.org/abs/1706.03762", "arxiv:1706.03762"),
+    ):
+        library = find_library(engine, line.encode(), "list.txt")
+        assert [paper_id] == [paper.id for paper in library.papers], line
+
+
 def test_filters_go_with_every_search_from_a_library(client: TestClient) -> None:
     """Searches for missing papers, and by the box at the top, keep the filters of the search."""
     page = send(client, FILES["my.bib"], **{"from": "2015", "paper": "ropes"})

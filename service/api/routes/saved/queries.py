@@ -51,7 +51,7 @@ _QueryId = Annotated[str, Path(pattern=PATH_PATTERN, description="The `id` of a 
 _Token = Annotated[str, Path(pattern=PATH_PATTERN, description="The last part of the address of the feed.")]
 _Most = Annotated[int, Field(ge=1, le=MAX_NEWS), IN_ADDRESS]
 _Limit = Annotated[_Most | None, Query(description="Number of papers to return; default: the saved limit.")]
-_Weak = Annotated[bool, Query(description="Also return papers whose match is weak.")]
+_Weak = Annotated[bool, Query(description="Also return papers that are hardly related to the query.")]
 _MADE: dict[int | str, dict[str, Any]] = {
     200: {"model": SavedQueryOut, "description": "The same query was already saved under that name"},
     201: {
