@@ -88,7 +88,8 @@ def test_candidates_are_split_into_faiss_and_scoring(monkeypatch: pytest.MonkeyP
         "rescored",
         lambda rows, queries, *, proposed, k: searched.append(np.count_nonzero(proposed >= 0)),
     )
-    found = list(backends._stages(index, vectors, queries, "candidates"))
+    compared, *found = backends._stages(index, vectors, queries, "candidates")
+    assert ("P4", "FAISS's own calls") == (compared.goal, compared.beside)
     assert ["choosing lists", "choosing lists and scanning their codes, FAISS", "re-scoring"] == [
         row.what.removeprefix("candidates: ") for row in found
     ]

@@ -100,8 +100,8 @@ class Profiles(Store):
             found = {profile.name: profile for profile in at_most(most_papers, kept)}
         if lost := [name for name in names if name not in found]:
             raise ProfileNotFoundError(
-                f"{len(lost)} of the named profiles are not saved, such as {lost[0]!r}; give its papers, or "
-                "save it with PUT /v1/profiles/{name} first."
+                f"{len(lost)} of the named profiles are unknown; give their papers, or save them with PUT "
+                "/v1/profiles/{name} first."
             )
         return [found[name] for name in names]
 

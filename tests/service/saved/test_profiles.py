@@ -48,7 +48,7 @@ def test_a_profile_is_kept_replaced_and_forgotten(profiles: Profiles) -> None:
     assert [ADA, ADA] == profiles.named(["ada", "ada"], owner="me", most_papers=9)
     profiles.remove("ada", owner="me")
     profiles.remove("ada", owner="me")
-    with pytest.raises(ProfileNotFoundError, match="1 of the named profiles are not saved, such as"):
+    with pytest.raises(ProfileNotFoundError, match="1 of the named profiles are unknown"):
         profiles.named(["ada"], owner="me", most_papers=9)
     assert [Profile("ada", ("p5",))] == profiles.named(["ada"], owner="you", most_papers=9)
 
