@@ -325,4 +325,5 @@ def test_nobody_works_for_a_client_that_has_gone(
         await last.search()
         assert ranked
 
-    serve(slow, tmp_path, scenario, running=1, queue=2)
+    # With the usual deadline, that would end the work too.
+    serve(slow, tmp_path, scenario, running=1, queue=2, deadline_ms=3_600_000)

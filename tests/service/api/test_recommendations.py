@@ -144,6 +144,13 @@ def test_a_weight_draws_results_to_its_seed(client: TestClient) -> None:
         assert alone == found(recommend(client, *heavy, strategy=strategy))
 
 
+def test_a_pasted_seed_has_its_weight(client: TestClient) -> None:
+    """With next to no weight beside an id, the results are those of the id alone."""
+    pasted = {"title": "Ropes", "abstract": "We sort ropes. They are long.", "weight": 0.01}
+    seeds = by_id("demo:p00-m03")
+    assert found(recommend(client, *seeds)) == found(recommend(client, *seeds, pasted))
+
+
 def test_seeds_and_negatives_are_never_returned(client: TestClient) -> None:
     """Seeds and negatives are never returned, by id or pasted in other case and spacing; all others are."""
     papers = [client.get(f"/v1/papers/demo:p0{i}-m00").json()["paper"] for i in range(4)]
@@ -200,6 +207,16 @@ def test_negatives_push_papers_down(client: TestClient) -> None:
     assert near != ID
     assert places == sorted(places)
     assert places[0] < places[-1]
+
+
+@pytest.mark.parametrize("weight", [0.05, 1.0])
+def test_negatives_count_by_their_weight(client: TestClient, weight: float) -> None:
+    """The weights of what negatives take off sum to the negative weight."""
+    seeds = by_id("demo:p00-m03")
+    first = recommend(client, *seeds, negatives=by_id(ID), negative_weight=weight, limit=1)["results"][0]
+    assert -weight == pytest.approx(
+        sum(each["weight"] for each in cells(first) if each["negative"]), rel=0.05
+    )
 
 
 def test_seeds_that_cannot_be_used_are_explained(client: TestClient) -> None:

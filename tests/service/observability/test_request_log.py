@@ -220,7 +220,8 @@ def test_work_stops_when_the_client_hangs_up(
             stopped.set()
 
     monkeypatch.setattr(SearchEngine, "search", endless)
-    with served(create_app(Settings(data=tmp_path), engine), own_log=True) as url:
+    settings = Settings(data=tmp_path, deadline_ms=3_600_000)  # the usual deadline would stop it too
+    with served(create_app(settings, engine), own_log=True) as url:
         content = json.dumps(BY_ID).encode()
         with socket.create_connection(("127.0.0.1", int(url.rpartition(":")[2]))) as connection:
             head = "POST /v1/search HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
