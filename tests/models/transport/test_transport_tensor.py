@@ -98,9 +98,11 @@ def test_distance_is_the_dual_value() -> None:
 
 @pytest.mark.parametrize(("largest", "refused"), [(50.0, False), (300.0, True)])
 def test_a_dual_value_that_cannot_be_computed_is_refused(largest: float, refused: bool) -> None:
-    """Beyond about 1,000 epsilon the masses of a plan do not give its potentials."""
+    """Beyond about 1,000 epsilon the masses of a plan do not give its potentials; scores need none."""
     cost = torch.rand((40, 4, 4), generator=torch.Generator().manual_seed(0), dtype=torch.float64) * largest
     real, settings = torch.ones_like(cost, dtype=torch.bool), TransportSettings(tau=5_000.0)
+    assert plans_of(cost, real, scorer=Scorer.OT, settings=settings).converged.all()
+    cost.requires_grad_()
     with pytest.raises(InputError, match="too far for gradients") if refused else nullcontext():
         plans_of(cost, real, scorer=Scorer.OT, settings=settings)
 

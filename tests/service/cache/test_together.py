@@ -34,6 +34,14 @@ class Gated:
         return HashingEncoder().encode(papers)
 
 
+def begun(pool: ThreadPoolExecutor, shared: EncoderTogether, encoder: Gated) -> Future[list[EncodedPaper]]:
+    """Encode a first paper; return its future once it is being computed."""
+    first = pool.submit(shared.encode, [paper("first", "We sort.")])
+    while not encoder.batches:
+        time.sleep(0.001)
+    return first
+
+
 def together(
     titles: Sequence[str],
     *,
@@ -100,9 +108,7 @@ def test_a_request_that_is_interrupted_leaves_the_others_alone() -> None:
     encoder = Gated()
     shared = EncoderTogether(encoder, most=8)
     with ThreadPoolExecutor(3) as pool:
-        first = pool.submit(shared.encode, [paper("first", "We sort.")])
-        while not encoder.batches:
-            time.sleep(0.001)
+        first = begun(pool, shared, encoder)
 
         def interrupted() -> None:
             set_interruption(raising)
@@ -141,9 +147,7 @@ def test_a_batch_goes_on_when_the_thread_that_computes_it_is_interrupted() -> No
     encoder = Slow()
     shared = EncoderTogether(encoder, most=8)
     with ThreadPoolExecutor(3) as pool:
-        first = pool.submit(shared.encode, [paper("first", "We sort.")])
-        while not encoder.batches:
-            time.sleep(0.001)
+        first = begun(pool, shared, encoder)
         others = [pool.submit(copy_context().run, requested, title) for title in "ab"]
         while len(shared._waiting) < 2:
             time.sleep(0.001)
